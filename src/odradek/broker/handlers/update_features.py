@@ -7,6 +7,7 @@ v0 the first (KIP-584).
 v1 upgrade type in place of the downgrade flag, validate only (KIP-778).
 """
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from odradek.broker.answers import Answer, Park, Reply
@@ -41,27 +42,37 @@ def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
         return Reply(
             [UpdateFeaturesResponse(error_code=ErrorCode.NOT_CONTROLLER, error_message=None).encode(version)]
         )
-    park = Park()
-    attempts = 0
+    update = _Update(broker, asked, version)
+    update.begin()
+    return update.park
 
-    def refuse(code: ErrorCode, message: str) -> None:
-        park.answer(
-            lambda: Reply([UpdateFeaturesResponse(error_code=code, error_message=message).encode(version)])
-        )
 
-    def done(rows: list[UpdatableFeatureResult]) -> None:
-        park.answer(lambda: Reply([UpdateFeaturesResponse(error_message=None, results=rows).encode(version)]))
+class _Update:
+    """One request, from the question to the store on. Functions that call each other would keep it until a collector of cycles comes."""
 
-    def read(result: StoreResult, later_ms: int) -> None:
+    __slots__ = ("_asked", "_attempts", "_broker", "_version", "park")
+
+    def __init__(self, broker: "Broker", asked: UpdateFeaturesRequest, version: int) -> None:
+        self.park = Park()
+        self._broker = broker
+        self._asked = asked
+        self._version = version
+        self._attempts = 0
+
+    def begin(self) -> None:
+        self._attempts += 1
+        self._broker.ask_store(ReadFeatures(), self._read)
+
+    def _read(self, result: StoreResult, later_ms: int) -> None:
         if not isinstance(result, FeaturesRead):
-            refuse(ErrorCode.UNKNOWN_SERVER_ERROR, _reason(result))
+            self._refuse(ErrorCode.UNKNOWN_SERVER_ERROR, _reason(result))
             return
         features = dict(result.features)
         rows = []
-        for update in asked.feature_updates:
+        for update in self._asked.feature_updates:
             row = UpdatableFeatureResult(feature=update.feature, error_message=None)
             upgrade_type = update.upgrade_type
-            if version == 0:
+            if self._version == 0:
                 upgrade_type = SAFE_DOWNGRADE if update.allow_downgrade else UPGRADE
             try:
                 changed = change(features, update.feature, update.max_version_level, upgrade_type)
@@ -70,29 +81,29 @@ def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
             except ProtocolError as refusal:
                 row.error_code, row.error_message = refusal.code, refusal.message
             rows.append(row)
-        if asked.validate_only or features == result.features:
-            done(rows)
-            return
+        if self._asked.validate_only or features == result.features:
+            self._done(rows)
+        else:
+            self._broker.ask_store(WriteFeatures(features, result.version), partial(self._written, rows))
 
-        def written(outcome: StoreResult, later_ms: int) -> None:
-            if not isinstance(outcome, ConfigsWritten):
-                refuse(ErrorCode.UNKNOWN_SERVER_ERROR, _reason(outcome))
-            elif outcome.outcomes == ("stored",):
-                done(rows)
-            elif attempts < ATTEMPTS:
-                start()
-            else:
-                refuse(ErrorCode.FEATURE_UPDATE_FAILED, "others keep changing /feature; try again")
+    def _written(self, rows: list[UpdatableFeatureResult], outcome: StoreResult, later_ms: int) -> None:
+        if not isinstance(outcome, ConfigsWritten):
+            self._refuse(ErrorCode.UNKNOWN_SERVER_ERROR, _reason(outcome))
+        elif outcome.outcomes == ("stored",):
+            self._done(rows)
+        elif self._attempts < ATTEMPTS:
+            self.begin()
+        else:
+            self._refuse(ErrorCode.FEATURE_UPDATE_FAILED, "others keep changing /feature; try again")
 
-        broker.ask_store(WriteFeatures(features, result.version), written)
+    def _done(self, rows: list[UpdatableFeatureResult]) -> None:
+        self._answer(UpdateFeaturesResponse(error_message=None, results=rows))
 
-    def start() -> None:
-        nonlocal attempts
-        attempts += 1
-        broker.ask_store(ReadFeatures(), read)
+    def _refuse(self, code: ErrorCode, message: str) -> None:
+        self._answer(UpdateFeaturesResponse(error_code=code, error_message=message))
 
-    start()
-    return park
+    def _answer(self, response: UpdateFeaturesResponse) -> None:
+        self.park.answer(lambda: Reply([response.encode(self._version)]))
 
 
 def _reason(result: StoreResult) -> str:
