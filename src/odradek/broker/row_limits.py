@@ -13,6 +13,7 @@ Controllers may name what a broker does not know yet; theirs are bounded by ELEM
 from collections.abc import Sized
 
 from odradek.broker.metadata_cache import MetadataCache
+from odradek.broker.produce_names import bytes_of_names
 from odradek.broker.request import Request
 from odradek.broker.topic_configs import TopicConfigs
 from odradek.model.topic_names import GROUPS_TOPIC
@@ -59,6 +60,8 @@ class RowLimits:
     def check_size(self, request: Request) -> None:
         """MalformedMessage if there is no reason for so many bytes."""
         size_bytes = len(request.body)
+        if request.api_key == ApiKey.PRODUCE:
+            self._check_names(request)
         if request.api_key in OF_ANY_SIZE:
             return
         # Members of groups bring what goes into one record, of which the topic of groups may take more than others.
@@ -70,6 +73,14 @@ class RowLimits:
         if size_bytes > most:
             raise MalformedMessage(
                 f"{size_bytes} bytes, more than there is a reason for: {most} for message.max.bytes and the partitions that are known"
+            )
+
+    def _check_names(self, request: Request) -> None:
+        most = LEAST_BYTES + BYTES_OF_A_PARTITION * self._partitions()
+        named = bytes_of_names(request.api_version, request.body, request.budget // OBJECT_COST)
+        if named > most:
+            raise MalformedMessage(
+                f"{named} bytes of names, more than there is a reason for: {most} for the partitions that are known"
             )
 
     def has_reason(self, partitions: int) -> bool:
