@@ -9,6 +9,7 @@ import pytest
 from odradek.broker import core, row_limits
 from odradek.broker.answers import Answer, CloseConnection, Reply
 from odradek.broker.handlers.table import HANDLERS
+from odradek.broker.produce_names import bytes_of_names
 from odradek.broker.request import Request
 from odradek.broker.row_limits import FEW_BYTES, LEAST_ROWS, LEAST_ROWS_OF_NEW, OF_CONTROLLERS
 from odradek.broker.topic_creation import MOST_TOPICS
@@ -222,6 +223,19 @@ def test_a_produce_may_be_large_and_its_names_may_not(
     assert isinstance(asked(19, 2 * LARGE), Reply)
     refused = asked(21, 0)
     assert isinstance(refused, CloseConnection) and "of names" in refused.reason
+
+
+def test_names_are_not_looked_for_behind_more_than_a_decoder_reads() -> None:
+    """Each of so many partitions may have 127 tagged fields, of two bytes."""
+    tag = bytes((100, 0))
+    name = bytes((4,)) + b"abc"
+    head = bytes((0, 0, 1, 0, 0, 0, 9, 3))  # no transactional id, acks, timeout, two topics
+    partition = bytes((0, 0, 0, 0, 0))
+    body = memoryview(
+        head + name + bytes((2,)) + partition + bytes((9,)) + tag * 9 + bytes((0,)) + name + bytes((1, 0, 0))
+    )
+    for rows, named in ((0, 0), (1, 3), (11, 3), (12, 6), (100, 6)):
+        assert bytes_of_names(9, body, rows) == named, rows
 
 
 def test_a_group_brings_as_much_as_the_topic_of_groups_takes(

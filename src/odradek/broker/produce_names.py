@@ -9,7 +9,7 @@ from struct import Struct
 from struct import error as struct_error
 
 from odradek.protocol.errors import MalformedMessage
-from odradek.protocol.primitives import read_uvarint, skip_tagged_fields
+from odradek.protocol.primitives import read_tag, read_tag_count, read_uvarint
 
 FIRST_FLEXIBLE = 9
 _SHORT = Struct(">h").unpack_from
@@ -19,8 +19,8 @@ _INDEX_BYTES = 4
 
 
 def bytes_of_names(version: int, body: memoryview, most_rows: int) -> int:
-    """Of the first `most_rows` topics and partitions: the decoder reads no more. Of what cannot be read, those before it: the
-    decoder says what is wrong."""
+    """Of the first `most_rows` topics, partitions and tagged fields: the decoder reads no more. Of what cannot be read, those before
+    it: the decoder says what is wrong."""
     steps = _flexible_steps(body) if version >= FIRST_FLEXIBLE else _steps(body)
     named = 0
     try:
@@ -32,7 +32,7 @@ def bytes_of_names(version: int, body: memoryview, most_rows: int) -> int:
 
 
 def _steps(body: memoryview) -> Iterator[int]:
-    """Bytes of each topic's name, and 0 for each of its partitions."""
+    """Bytes of each topic's name, and 0 for whatever else takes a step."""
     (size,) = _SHORT(body, 0)
     position = 2 + max(size, 0) + _ACKS_AND_TIMEOUT_BYTES
     (topics,) = _INT(body, position)
@@ -59,6 +59,12 @@ def _flexible_steps(body: memoryview) -> Iterator[int]:
         partitions, position = read_uvarint(body, position + max(size - 1, 0))
         for _ in range(partitions - 1):
             size, position = read_uvarint(body, position + _INDEX_BYTES)
-            position = skip_tagged_fields(body, position + max(size - 1, 0))
             yield 0
-        position = skip_tagged_fields(body, position)
+            tags, position = read_tag_count(body, position + max(size - 1, 0))
+            for _ in range(tags):
+                _, _, position = read_tag(body, position)
+                yield 0
+        tags, position = read_tag_count(body, position)
+        for _ in range(tags):
+            _, _, position = read_tag(body, position)
+            yield 0
