@@ -167,6 +167,35 @@ def test_a_session_goes_on_while_the_kernel_refuses_what_looks_at_others(
     drive(scenario)
 
 
+def test_a_session_in_which_there_is_no_memory_to_tell_of_a_change_ends(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would never tell of it: a watch fires once. Whoever opens another one reads all there is."""
+
+    async def scenario() -> None:
+        store, other = await EmbeddedStore.open(file, LONG_MS), await EmbeddedStore.open(file, LONG_MS)
+        await other.create("/n")
+        await store.get("/n", watch=True)
+        fire = ArmedWatches.fire
+
+        def no_memory(watches: ArmedWatches, lines: list[str]) -> list[WatchEvent]:
+            if watches is store._worker.watches:
+                raise MemoryError
+            return fire(watches, lines)
+
+        with monkeypatch.context() as patched:
+            patched.setattr(ArmedWatches, "fire", no_memory)
+            # Before its own thread looks, which the bell of the other one asks it to.
+            patched.setattr(Worker, "_poll_store", lambda worker, is_rung: None)
+            await other.set("/n", b"new")
+            with pytest.raises(SessionExpired, match="no memory"):
+                await store.get("/")
+        await until(lambda: store.state is SessionState.EXPIRED)
+        await other.close()
+
+    drive(scenario)
+
+
 @pytest.mark.parametrize("error", [RuntimeError("can't start new thread"), MemoryError()], ids=repr)
 def test_a_session_for_which_there_is_no_thread_can_be_opened_later(
     file: Path, monkeypatch: pytest.MonkeyPatch, error: Exception

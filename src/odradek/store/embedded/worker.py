@@ -326,14 +326,20 @@ class Worker(threading.Thread):
                 message=f"session {self.session_id} slept through changes that are not kept any more"
             )
         changes = reading.changes_after(self._seen_zxid)
+        # A transaction of checks alone has an id and changed nothing.
+        lines = "\n".join(changes).split("\n") if changes else []
         self._seen_zxid = zxid
-        if changes:  # a transaction of checks alone has an id and changed nothing
-            self._hear("\n".join(changes).split("\n"))
+        if lines:
+            self._hear(lines)
 
     def _hear(self, lines: list[str]) -> None:
-        events = self.watches.fire(lines)
-        if events:
-            self._listener.heard(events)
+        try:
+            events = self.watches.fire(lines)
+            if events:
+                self._listener.heard(events)
+        except MemoryError:  # what has fired fires no more, and this was read: it would never be told
+            message = f"session {self.session_id} has no memory to tell of what has changed"
+            raise SessionExpired(message=message) from None
         if any(line[:1] in (SESSION_NEW, SESSION_ENDED) for line in lines):
             self._peers_changed = True
             if f"{SESSION_ENDED}{self.session_id}" in lines:
