@@ -1,7 +1,6 @@
 """What the disk does to us, by name. All of them reach a client as KAFKA_STORAGE_ERROR."""
 
 import errno
-import os
 
 from odradek.model.error_codes import ErrorCode
 from odradek.model.errors import OdradekError, ProtocolError
@@ -69,9 +68,9 @@ def is_want(error: OSError) -> bool:
 
 def of_a_read(error: OSError | MemoryError) -> OSError:
     """The kernel finds no page for what is read (the limit of a container, say), or this process no bytes."""
-    if isinstance(error, MemoryError) or error.errno == errno.ENOMEM:
-        return NotOpened(errno.ENOMEM, os.strerror(errno.ENOMEM))
-    return error
+    if isinstance(error, MemoryError):
+        return NotOpened(errno.ENOMEM, "Cannot allocate memory")
+    return NotOpened(error.errno, error.strerror) if error.errno == errno.ENOMEM else error
 
 
 def named(error: OSError, doing: str) -> StorageError:

@@ -409,9 +409,7 @@ class MemoryFile:
             except OSError as error:
                 found = of_a_read(error)
                 failure = named(found, f"read of {self.name} at {position}")
-                raise (
-                    failure if isinstance(found, NotOpened) else directory.health.fail(failure)
-                ) from error
+                raise (failure if isinstance(found, NotOpened) else directory.health.fail(failure)) from error
         return bytes(self._inode.data[position : position + size])
 
     def truncate(self, size_bytes: int) -> None:
