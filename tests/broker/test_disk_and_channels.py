@@ -1,5 +1,7 @@
 """The broker between its disk, the controller's channel and the clock: effects out, outcomes in."""
 
+import errno
+import os
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +11,8 @@ from odradek.broker import effects as fx
 from odradek.broker.handlers.produce import PATIENCE_MS
 from odradek.broker.id_generator import IdGenerator
 from odradek.broker.replica_manager import ReplicaManager, Stop
-from odradek.log.errors import DiskFault
+from odradek.log import files
+from odradek.log.errors import DiskFault, StorageError
 from odradek.model.error_codes import ErrorCode
 from odradek.model.ids import (
     EPOCH_DURING_DELETE,
@@ -148,6 +151,34 @@ def test_a_flush_that_fails_takes_the_directory_offline_and_everybody_is_told(du
     assert durable.produced(durable.produce(1, b"b"))[0] == ErrorCode.KAFKA_STORAGE_ERROR
     row = durable.consume(1, 0).message.responses[0].partitions[0]
     assert row.error_code == ErrorCode.KAFKA_STORAGE_ERROR
+
+
+@pytest.mark.parametrize("reason", [errno.ENOMEM, errno.EIO], ids=["ENOMEM", "EIO"])
+def test_where_an_answer_cannot_be_read_for_want_of_memory_the_disk_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reason: int
+) -> None:
+    """The kernel finds no page for it in a container that is full: nothing is wrong with what lies there. Its size has left by then,
+    so the connection is closed (`Connection._write_outgoing`), and the client asks again."""
+    world = World(tmp_path, brokers=(1,))
+    world.lead(1, isr=(1,), replicas=(1,), is_new=True)
+    for value in (b"a", b"b"):
+        world.produce(1, value)
+
+    def refuse(*_: object) -> bytes:
+        raise OSError(reason, os.strerror(reason))
+
+    with monkeypatch.context() as disk:
+        disk.setattr(files, "_pread", refuse)
+        asked = world.consume(1, 1)
+        with pytest.raises(StorageError):
+            assert asked.body
+        world.settle()
+    is_well = reason == errno.ENOMEM
+    assert bool(world[1].logs.offline_directories) is not is_well
+    row = world.consume(1, 1).message.responses[0].partitions[0]
+    assert row.error_code == (ErrorCode.NONE if is_well else ErrorCode.KAFKA_STORAGE_ERROR)
+    if is_well:
+        assert world.produced(world.produce(1, b"c")) == (ErrorCode.NONE, 2)
 
 
 def test_of_a_directory_that_failed_nothing_is_kept_open(tmp_path: Path) -> None:
