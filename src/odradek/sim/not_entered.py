@@ -86,6 +86,8 @@ NOT_ENTERED: dict[str, tuple[str, ...]] = {
     "no request of a world is so long that its rows are counted": (
         "broker/row_limits.py RowLimits.budget",
         "broker/row_limits.py RowLimits.check_size",
+        "broker/row_limits.py RowLimits._check_names",
+        "broker/produce_names.py *",
         "broker/row_limits.py RowLimits._partitions",
     ),
     "no group of a world has a hundred members, and no coordinator of it a thousand groups or rows": (
@@ -200,7 +202,7 @@ NOT_ENTERED: dict[str, tuple[str, ...]] = {
         "broker/features.py change.<locals>.refused",
     ),
     "the store has to be away just when features are raised": (
-        "broker/handlers/update_features.py handle.<locals>.refuse",
+        "broker/handlers/update_features.py _Update._refuse",
         "broker/handlers/update_features.py _reason",
     ),
     "no world changes loggers, or more of the configuration of brokers than throttled rates of all of them": (
