@@ -428,9 +428,8 @@ class CoordinatorShards(Organ, Generic[C]):
                 told, event = self._events.popleft()
                 try:
                     self._step(told, event, now_ms)
-                except (
-                    Exception
-                ):  # ours: nothing it remembers can be trusted now, and all of it stands in the log
+                except Exception:
+                    # Ours: nothing it remembers can be trusted now, and all of it stands in the log.
                     self._distrust(told, format_exc(limit=-3), now_ms)
         finally:
             self._is_stepping = False
