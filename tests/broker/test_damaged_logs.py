@@ -620,7 +620,7 @@ def run_thread(world: World, broker: int) -> None:
 def test_the_last_member_of_an_isr_that_started_without_descriptors_leads_with_all_it_had(
     unopened: World,
 ) -> None:
-    """Seed 1329 of the simulator: it was offline until its next start."""
+    """Found by seed 1329 of the simulator: it was offline until its next start."""
     unopened.lead(2, isr=(2,), tell=(2,))
     assert T0 in unopened[2].broker.replicas.offline
     pass_time(unopened, 2)

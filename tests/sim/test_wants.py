@@ -24,12 +24,6 @@ GIVEN_UP = Edit(
     "isinstance(refusal, NoDescriptor) and not self.logs.is_damaged(topic_partition)",
     "isinstance(refusal, NoDescriptor) and not self.logs.offline_directories",
 )
-# A log that was not opened at the start for want of a descriptor stayed offline until the next one.
-NEVER_OPENED = Edit(
-    "log.hosted_logs:HostedLogs.is_unopened",
-    "topic_partition not in self.logs and isinstance(self.refused.get(topic_partition), NoDescriptor)",
-    "False",
-)
 
 
 @pytest.mark.parametrize(
@@ -38,7 +32,6 @@ NEVER_OPENED = Edit(
         (16, REFUSED, CRASH, "can't start new thread"),
         (12, STOOD_STILL, CORRECTNESS, "NotHeldBack: "),
         (31, GIVEN_UP, CORRECTNESS, "LogIsMade: "),
-        (1329, NEVER_OPENED, CORRECTNESS, "LogIsMade: "),
     ],
 )
 def test_a_seed_sees_it_and_is_right_without_it(seed: int, bug: Edit, code: int, reason: str) -> None:
