@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
-from deltalake import DeltaTable, Schema, write_deltalake
+from deltalake import DeltaTable, Field, Schema, write_deltalake
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
@@ -815,6 +815,31 @@ def test_of_two_drivers_that_add_the_same_columns_one_merges(
     assert growing.found() == GROWN
     history = [note for note in DeltaTable(growing.job.table).history() if tables.METADATA in note]
     assert sorted(note[tables.METADATA]["batchId"] for note in history) == [0, 1, 2]
+
+
+def test_columns_that_another_writer_has_added_first_are_not_noted_as_the_batchs_own(
+    growing: GrowingUpserts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its first attempt would have added them, and lost against that one."""
+    growing.run_batch(0)
+    merge = upsert._merge
+    others: list[Any] = []
+
+    def late(table: DeltaTable, *given: Any) -> None:
+        if not others:
+            added = [("name", pa.string()), ("at", pa.struct([("street", pa.string())]))]
+            others.append(added)
+            DeltaTable(growing.job.table).alter.add_columns(
+                [Field.from_arrow(pa.field(name, kind)) for name, kind in added]
+            )
+        merge(table, *given)
+
+    monkeypatch.setattr(upsert, "_merge", late)
+    growing.run_batch(1)
+    growing.run_batch(2)
+
+    assert growing.found() == GROWN
+    assert [note for note in tables.notes(DeltaTable(growing.job.table)) if "schema" in note] == []
 
 
 def test_a_column_of_days_that_came_later_makes_no_table_unreadable_either(

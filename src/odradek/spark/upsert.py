@@ -171,10 +171,10 @@ def merge(
             forget(path, app_id, batch_id)
             return False
         change = tables.change_for(table, schema, evolve)
-        if change:
-            noted["schema"] = str(change)
+        # Of this attempt alone: of one that was lost another writer may have added the columns.
+        now = {**noted, "schema": str(change)} if change else noted
         properties = CommitProperties(
-            custom_metadata={tables.METADATA: noted}, app_transactions=[Transaction(app_id, batch_id)]
+            custom_metadata={tables.METADATA: now}, app_transactions=[Transaction(app_id, batch_id)]
         )
         if changes is None:
             try:
@@ -202,7 +202,7 @@ def merge(
             last = error  # somebody else has committed, perhaps this very batch, or nobody heard what became of it: look again
             continue
         delta_log.sync(path, before, with_files=True)  # before Spark's checkpoint goes on
-        batch_notes.keep(path, tables.id_of(table), noted)
+        batch_notes.keep(path, tables.id_of(table), now)
         forget(path, app_id, batch_id)
         return True
     assert last is not None
