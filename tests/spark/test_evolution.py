@@ -21,7 +21,16 @@ from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
 from odradek.model.errors import ConfigurationError
 from odradek.spark import delta_log, growth, tables
-from odradek.spark.evolution import FIXED, MOST_COLUMNS, Evolve, addable_type, is_addable, wider
+from odradek.spark.evolution import (
+    FIXED,
+    MOST_COLUMNS,
+    Change,
+    Evolve,
+    addable_type,
+    change_of,
+    is_addable,
+    wider,
+)
 from odradek.spark.fingerprint import EMPTY
 from odradek.spark.growth import Growth
 from odradek.spark.parquet import FileWriter, TableFile, file_name
@@ -867,6 +876,17 @@ def test_a_stream_of_ever_new_fields_makes_no_more_columns_than_a_table_may_have
 
     assert len(growing.columns) <= MOST_COLUMNS and done.rows.num_rows == 5
     assert not is_addable("one_more", pa.schema([(f"f{n}", pa.int64()) for n in range(MOST_COLUMNS)]))
+
+
+def test_columns_of_a_wide_table_are_each_looked_at_once() -> None:
+    """By every attempt of every commit."""
+    wide = pa.schema([(f"f{n}", pa.int64()) for n in range(8_000)])
+    begun = time.process_time()
+
+    change, unfit = change_of(wide, pa.schema([*wide, pa.field("new", pa.int64())]), set())
+
+    assert (change, unfit) == (Change(added=(pa.field("new", pa.int64()),)), [])
+    assert time.process_time() - begun < 2  # 0.1 s; where each name is held against all others 6 s
 
 
 def test_an_object_with_ever_so_many_names_is_looked_at_once() -> None:

@@ -1,6 +1,7 @@
 """Values that are JSON objects become columns, each row where it belongs, and a bad one spoils no other."""
 
 import json
+import time
 from datetime import UTC, date, datetime
 from decimal import Decimal
 
@@ -387,11 +388,23 @@ def test_a_value_that_is_nested_deeper_than_columns_can_be_teaches_none(levels: 
         ("a DECIMAL(ten, 2)", "expected decimal"),
         ("a DECIMAL(39, 2)", "expected decimal.* of up to 38 digits"),
         ("a DECIMAL(2, 3)", "s of them behind the point"),
+        ("a " + "ARRAY<" * 5_000 + "INT" + ">" * 5_000, "types within types go 100 levels deep"),
+        ("a " + "STRUCT<a: " * 5_000 + "INT" + ">" * 5_000, "types within types go 100 levels deep"),
+        ("a " + "MAP<STRING, " * 5_000 + "INT" + ">" * 5_000, "types within types go 100 levels deep"),
     ],
 )
 def test_columns_that_are_none_are_refused_with_the_place(text: str, why: str) -> None:
     with pytest.raises(ConfigurationError, match=why):
         schema_of(text)
+
+
+def test_each_name_of_many_columns_is_looked_at_once() -> None:
+    begun = time.process_time()
+
+    found = schema_of(", ".join(f"f{n} INT" for n in range(8_000)))
+
+    assert len(found) == 8_000
+    assert time.process_time() - begun < 2  # 0.05 s; where each name is held against all others 5 s
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ Spark's own words for types, read without a session, so that a job is checked be
 """
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 
 import pyarrow as pa
@@ -25,6 +26,7 @@ _SIMPLE = {
     "timestamp": pa.timestamp("us", tz="UTC"),
 }
 _MOST_DIGITS = 38
+_DEEPEST = 100  # levels of types within types
 _WORDS = re.compile(r"\s*([A-Za-z_][\w$-]*|`[^`]+`|\d+|[<>(),:])")
 
 
@@ -42,7 +44,8 @@ def schema_of(text: str) -> pa.Schema:
 def _twice(fields: Sequence[pa.Field]) -> str:
     """The first name that another one is the same as to Delta, to which case is nothing; or ""."""
     names = [str(field.name) for field in fields]
-    return next((n for n in names if sum(m.lower() == n.lower() for m in names) > 1), "")
+    times = Counter(name.lower() for name in names)
+    return next((name for name in names if times[name.lower()] > 1), "")
 
 
 def text_of(schema: pa.Schema) -> str:
@@ -72,31 +75,33 @@ class _Words:
         self._text = text
         self._at = 0
 
-    def field(self, *, may_have_colon: bool) -> pa.Field:
+    def field(self, *, may_have_colon: bool, depth: int = 0) -> pa.Field:
         name = self._name()
         if may_have_colon:
             self.take_if(":")
-        return pa.field(name, self._type())
+        return pa.field(name, self._type(depth))
 
-    def _type(self) -> pa.DataType:
+    def _type(self, depth: int) -> pa.DataType:
+        if depth > _DEEPEST:
+            raise self._wrong(f"types within types go {_DEEPEST} levels deep")
         word = self._name().lower()
         if word == "array":
             self._want("<")
-            inner = self._type()
+            inner = self._type(depth + 1)
             self._want(">")
             return pa.list_(inner)
         if word == "map":
             self._want("<")
-            key = self._type()
+            key = self._type(depth + 1)
             self._want(",")
-            item = self._type()
+            item = self._type(depth + 1)
             self._want(">")
             return pa.map_(key, item)
         if word == "struct":
             self._want("<")
-            fields = [self.field(may_have_colon=True)]
+            fields = [self.field(may_have_colon=True, depth=depth + 1)]
             while self.take_if(","):
-                fields.append(self.field(may_have_colon=True))
+                fields.append(self.field(may_have_colon=True, depth=depth + 1))
             self._want(">")
             if twice := _twice(fields):
                 raise self._wrong(f"field {twice} comes twice")

@@ -100,18 +100,22 @@ def change_of(there: pa.Schema, found: pa.Schema, nulls: Collection[Path]) -> tu
     added: list[pa.Field] = []
     widened: list[pa.Field] = []
     unfit: list[pa.Field] = []
+    known = {field.name: field for field in there}
+    in_lower_case = {name.lower() for name in known}
     for field in found:
-        if field.name not in there.names:
-            (unfit if _is_there(field.name, there) else added).append(field)
+        own = known.get(field.name)
+        if own is None:
+            # To Delta names are the same that differ by case alone.
+            (unfit if field.name.lower() in in_lower_case else added).append(field)
             continue
-        own = there.field(field.name)
         kind = own.type if same(own.type, field.type) else wider(own.type, field.type)
         if kind is None:
             unfit.append(field)
         elif not same(kind, own.type):
             widened.append(pa.field(field.name, kind, own.nullable))
+    names = set(found.names)
     relaxed = [
-        path for path in paths_of(there) if path in nulls or (len(path) == 1 and path[0] not in found.names)
+        path for path in paths_of(there) if path in nulls or (len(path) == 1 and path[0] not in names)
     ]
     return Change(tuple(added), tuple(widened), tuple(relaxed)), unfit
 

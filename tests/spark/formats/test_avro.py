@@ -335,6 +335,30 @@ def test_schemas_are_compiled_once_and_of_very_many_the_last_are_kept(
     assert [json.loads(text)["doc"] for text in compiled] == ["0", "1", "2", "0"]
 
 
+def test_of_columns_that_become_more_and_more_the_last_are_kept(
+    server: RegistryServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A worker outlives the queries; of each set of columns it would keep all schemas compiled."""
+    compiled = []
+
+    def counted(text: str, references: Sequence[Schema] = ()) -> Avro:
+        compiled.append(text)
+        return avro_of(text, references)
+
+    monkeypatch.setattr(declared, "avro_of", counted)
+    monkeypatch.setattr(declared, "_decoders", {})
+    monkeypatch.setattr(declared, "MOST_DECODERS", 2, raising=False)
+    server.has(7, SIMPLE)
+    form = Format("avro", registry=server.url)
+    value = framed(7, written(SIMPLE, {"id": 1, "n": "a"}))
+    sets = ["id BIGINT", "id BIGINT, n STRING", "id BIGINT, n STRING, more STRING"]
+
+    for columns in (0, 1, 0, 2, 0, 1, 2):
+        assert decoded(form, sets[columns], value).good.tolist() == [0]
+
+    assert len(compiled) == 5, "the third takes the place of the second, which nobody has asked for since"
+
+
 def test_a_silent_registry_is_told_apart_from_a_bad_value(
     server: RegistryServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:

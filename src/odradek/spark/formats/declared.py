@@ -124,8 +124,10 @@ def _is_plain(found: Avro | Message) -> bool:
     return isinstance(found, Avro) and found.is_plain
 
 
-# With what stood in the schema's file; of a registry, whose schemas never change, nothing.
+# With what stood in the schema's file; of a registry, whose schemas never change, nothing. The one that was asked for last stands
+# last: columns become more while a worker lives, and each time those of before are asked for by nobody any more.
 _decoders: dict[tuple[int, Format, str], tuple[bytes, Decoder]] = {}
+MOST_DECODERS = 64
 
 
 def decoder(form: Format, columns: pa.Schema) -> Decoder:
@@ -135,6 +137,16 @@ def decoder(form: Format, columns: pa.Schema) -> Decoder:
     """
     key = (os.getpid(), form, str(columns))
     known = _decoders.get(key)
+    if known is None or form.schema_file:
+        known = _of_now(form, columns, known)
+    _decoders.pop(key, None)
+    _decoders[key] = known
+    if len(_decoders) > MOST_DECODERS:
+        _decoders.pop(next(iter(_decoders)), None)
+    return known[1]
+
+
+def _of_now(form: Format, columns: pa.Schema, known: tuple[bytes, Decoder] | None) -> tuple[bytes, Decoder]:
     data = b""
     if form.schema_file:
         try:
@@ -142,10 +154,10 @@ def decoder(form: Format, columns: pa.Schema) -> Decoder:
         except ConfigurationError:
             if known is None:
                 raise
-            return known[1]
+            return known
     if known is None or known[0] != data:
-        _decoders[key] = known = data, _decoder(form, columns, data)
-    return known[1]
+        return data, _decoder(form, columns, data)
+    return known
 
 
 def _decoder(form: Format, columns: pa.Schema, data: bytes) -> Decoder:
