@@ -26,6 +26,7 @@ from odradek.spark import batch_notes, delta_log, tables
 from odradek.spark.cannot_write import NotShared
 from odradek.spark.fingerprint import of_records
 from odradek.spark.kill_switch import STEPS
+from odradek.spark.object_store import ConnectionBroken
 from odradek.spark.parquet import batch_of, file_name
 from odradek.spark.sink import DESCRIPTION, BatchWriter, DeltaSink, DeltaWriter, ParquetSink, table_options
 from odradek.spark.storage import Directory
@@ -337,6 +338,30 @@ def test_a_file_that_only_an_earlier_version_names_is_no_orphan(tmp_path: Path) 
     assert DeltaTable(tmp_path, version=1).to_pyarrow_table().num_rows == 9
 
 
+def test_a_commit_of_which_nobody_heard_is_known_as_ones_own_and_that_of_another_driver_is_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who feeds letters again says how many have become rows; by the table alone it would be none of them."""
+    add = tables._add
+
+    def unheard(*given: Any) -> Any:
+        monkeypatch.setattr(tables, "_add", add)
+        add(*given)
+        raise ConnectionBroken("the answer is lost")
+
+    def another_is_faster(*given: Any) -> Any:
+        monkeypatch.setattr(tables, "_add", add)
+        assert commit(tmp_path, 1, of_another)
+        raise ConnectionBroken("the answer is lost")
+
+    monkeypatch.setattr(tables, "_add", unheard)
+    assert commit(tmp_path, 0, written(tmp_path, 0, rows(0, 5)))
+    of_another = written(tmp_path, 1, rows(5, 9))
+    monkeypatch.setattr(tables, "_add", another_is_faster)
+    assert not commit(tmp_path, 1, written(tmp_path, 1, rows(5, 9)))
+    assert offsets_in(tmp_path) == list(range(9))
+
+
 def test_a_lost_checkpoint_is_noticed_and_adds_nothing(tmp_path: Path) -> None:
     for batch_id in range(3):
         commit(tmp_path, batch_id, written(tmp_path, batch_id, rows(batch_id * 5, batch_id * 5 + 5)))
@@ -489,6 +514,25 @@ def test_batches_that_have_read_nothing_are_missed_by_nobody(tmp_path: Path) -> 
     writer.commit([written(table, 3, rows(5, 9))], 3)
 
     assert len(offsets_in(table)) == 9
+
+
+def test_of_a_checkpoint_that_cannot_be_looked_at_nobody_knows_that_it_has_read_nothing(
+    tmp_path: Path,
+) -> None:
+    where = TableOptions(str(tmp_path / "table"), "app", checkpoint="hdfs://host/checkpoint")
+
+    with pytest.raises(tables.WrongCheckpoint, match="has no batch of application 'app'"):
+        DeltaWriter(where, DESCRIPTION).commit([written(tmp_path / "table", 3, rows(15, 20))], 3)
+
+
+def test_offsets_that_several_tasks_have_left_out_as_lost_are_noted_together(tmp_path: Path) -> None:
+    done = [written(tmp_path, 0, rows(0, 5)), written(tmp_path, 0, rows(7, 9))]
+    for one, lost in zip(done, (2, 3), strict=True):
+        one.lost = lost
+
+    DeltaWriter(TableOptions(str(tmp_path), "app"), DESCRIPTION).commit(done, 0)
+
+    assert [note["lost"] for note in tables.notes(DeltaTable(tmp_path))] == [5]
 
 
 def test_who_is_refused_for_a_checkpoint_is_told_what_helps(tmp_path: Path) -> None:

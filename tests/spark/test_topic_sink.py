@@ -618,14 +618,30 @@ def test_what_killed_writes_without_an_id_have_left_goes_after_a_week(
     assert {file.name for file in young.parent.iterdir()} == {young.name, others.name}
 
 
-def test_progress_that_is_gone_is_noticed(sink: Sink, client: SyncClient) -> None:
+def test_what_a_task_left_that_ended_behind_its_batch_goes_with_the_next_one(sink: Sink) -> None:
+    """Of a task that ran twice: its batch is decided by then, and nobody sends it any more. Other applications share the directory."""
+    other = sink._replace(options=sink.options._replace(app_id="other"))
+    commit(sink.options, sink.stage(0, 0, 1), 0)
+    late, of_another = sink.stage(0, 1, 1)[0], other.stage(0, 0, 1)[0]
+
+    commit(sink.options, sink.stage(1, 0, 1), 1)
+
+    left = {file.name for file in staged_directory(sink.options).iterdir()}
+    assert left == set(of_another.files) and late.files
+
+
+@pytest.mark.parametrize("is_noted", [True, False])
+def test_progress_that_is_gone_is_noticed(sink: Sink, client: SyncClient, is_noted: bool) -> None:
+    """By what was kept of the batch before, whether the one that comes now was there or is new."""
     sink.run()
     elsewhere = sink.options._replace(progress_topic=f"progress-of-{sink.options.topic}")
     kept = Path(sink.options.directory) / "_odradek"
     assert kept.exists()
     moved = Sink(elsewhere, [0, 1])
-    notes = [path for path in kept.rglob("*.json")]
-    assert [json.loads(path.read_text())["batchId"] for path in sorted(notes)] == [0, 1, 2]
+    notes = sorted(kept.rglob("*.json"))
+    assert [json.loads(path.read_text())["batchId"] for path in notes] == [0, 1, 2]
+    if not is_noted:
+        notes.pop().unlink()
     for path in notes:
         path.write_text(path.read_text().replace("odradek-sinks", elsewhere.progress_topic))
 

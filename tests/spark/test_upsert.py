@@ -842,10 +842,12 @@ def test_columns_that_another_writer_has_added_first_are_not_noted_as_the_batchs
     assert [note for note in tables.notes(DeltaTable(growing.job.table)) if "schema" in note] == []
 
 
+@pytest.mark.parametrize("is_chosen", [False, True])
 def test_a_column_of_days_that_came_later_makes_no_table_unreadable_either(
-    cluster: ProcessCluster, client: SyncClient, make_topic: MakeTopic, tmp_path: Path
+    cluster: ProcessCluster, client: SyncClient, make_topic: MakeTopic, tmp_path: Path, is_chosen: bool
 ) -> None:
-    """As where a schema in a registry gets one: the table was made without such a column, and so with bounds of all columns."""
+    """As where a schema in a registry gets one: the table was made without such a column, and so with bounds of all columns, or those
+    that somebody has chosen, who keeps them."""
     day = {"name": "day", "type": ["null", {"type": "int", "logicalType": "date"}]}
     schemas = [
         {"type": "record", "name": "R", "fields": [{"name": "id", "type": "long"}, *more]}
@@ -866,8 +868,13 @@ def test_a_column_of_days_that_came_later_makes_no_table_unreadable_either(
         upserts = GrowingUpserts(job)
         for batch_id in range(2):
             upserts.run(batch_id, [(batch_id, batch_id + 1)])
+            if is_chosen and not batch_id:
+                chosen = {"delta.dataSkippingStatsColumns": "`id`"}
+                DeltaTable(job.table).alter.set_table_properties(chosen)
 
     found = DeltaTable(job.table).to_pyarrow_table().select(["id", "day"])
+    bounded = DeltaTable(job.table).metadata().configuration["delta.dataSkippingStatsColumns"]
+    assert bounded == "`id`" if is_chosen else "`__offset`" in bounded.split(",")
     assert found.cast(pa.schema([("id", pa.int64()), ("day", pa.int32())])).to_pylist() == [values[1]]
     assert verify(job.table, job.bootstrap).is_equal
 

@@ -114,9 +114,7 @@ def change_of(there: pa.Schema, found: pa.Schema, nulls: Collection[Path]) -> tu
         elif not same(kind, own.type):
             widened.append(pa.field(field.name, kind, own.nullable))
     names = set(found.names)
-    relaxed = [
-        path for path in paths_of(there) if path in nulls or (len(path) == 1 and path[0] not in names)
-    ]
+    relaxed = [path for path in paths_of(there) if path in nulls or (len(path) == 1 and path[0] not in names)]
     return Change(tuple(added), tuple(widened), tuple(relaxed)), unfit
 
 

@@ -120,8 +120,7 @@ def _read_one(
                 ):
                     # Spark looks at the schema of the first batch only and would misread a later one.
                     assert batch.schema.equals(schema), "decode gives what it was asked for"
-                    start = read_to
-                    yield start, batch
+                    yield read_to, batch
                     del batch  # it would be held while the next one is made
                 start = min(fetched.next_offset, end)
             return
