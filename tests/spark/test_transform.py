@@ -183,11 +183,8 @@ def test_verify_notices_what_is_lost_doubled_or_gone(job: TransformJob, client: 
         assert verified(job).partitions[0].different == (batch_id,)
         batch_notes.keep(job.directory, PROGRESS_TOPIC, note)
     for batch_id in (1, 2):  # its driver died behind the note of the one, and before that of the other
-        for start, end in (
-            (10, 13),
-            (10, 11),
-            (12, 13),
-        ):  # SQL reads the topic twice, and deals it out otherwise
+        # SQL reads the topic twice, and deals it out otherwise.
+        for start, end in ((10, 13), (11, 12), (12, 13)):
             left_out.leave(job.directory, job.name, batch_id, TopicPartition("from", 0), start, end)
     batch_notes.keep(job.directory, PROGRESS_TOPIC, {**note, "lost": 3})
     assert verified(job).lost == 6, "each once"

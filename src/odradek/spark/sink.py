@@ -196,9 +196,8 @@ class DeltaWriter(DataSourceStreamArrowWriter):
             is_new = bool(whole.letters or before) and not self._is_there(whole, batchId)
             read_now = set()
             if before and is_new and self._has_all(whole):
-                read_now = before.without(whole.letters)
-                if whole.lost:  # of what is gone by now there is no row
-                    read_now = {one for one in read_now if is_in(ranges, one)}
+                # Of what is gone by now there is no row, nor of what an attempt had read that was planned with more.
+                read_now = {one for one in before.without(whole.letters) if is_in(ranges, one)}
             if whole.letters:
                 if is_new:
                     if before is not None:
