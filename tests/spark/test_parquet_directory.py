@@ -394,6 +394,34 @@ def test_two_queries_of_one_id_are_told_apart_where_their_rows_are_not(tmp_path:
         of_query("other", 0)
 
 
+def test_a_checkpoint_that_was_put_back_to_before_the_last_batch_is_noticed_by_the_next(
+    tmp_path: Path,
+) -> None:
+    """Each batch ends elsewhere; what counts is where the one before ended."""
+    path, offsets = str(tmp_path / "files"), tmp_path / "checkpoint" / "offsets"
+    offsets.mkdir(parents=True)
+    table = TableOptions(parquet_directory.staged(path), "app")
+
+    def ended(batch_id: int, end: int) -> bool:
+        line = json.dumps({"orders": {"0": end}})
+        (offsets / str(batch_id)).write_text(f"v1\n{{}}\n{line}")
+        done = write_rows([rows(0, 5)], from_arrow_schema(SCHEMA), table, batch_id=batch_id)
+        return parquet_directory.commit(
+            path,
+            app_id="app",
+            batch_id=batch_id,
+            files=done.files,
+            parts=(),
+            rows=done.rows,
+            checkpoint=str(offsets.parent),
+        )
+
+    assert all(ended(batch_id, 5 * batch_id + 5) for batch_id in range(3))
+    (offsets / "2").write_text((offsets / "1").read_text())
+    with pytest.raises(WrongCheckpoint, match="has batch 2 of application 'app' with other records"):
+        ended(3, 20)
+
+
 def test_a_task_that_ran_twice_leaves_nothing(directory: Directory) -> None:
     directory.task(0, rows(0, 10))  # and nobody heard of it
 
