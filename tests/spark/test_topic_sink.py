@@ -628,6 +628,8 @@ def test_what_a_task_left_that_ended_behind_its_batch_goes_with_the_next_one(sin
 
     left = {file.name for file in staged_directory(sink.options).iterdir()}
     assert left == set(of_another.files) and late.files
+    assert not commit(sink.options, sink.stage(1, 1, 1), 1), "it comes again, and is there"
+    assert {file.name for file in staged_directory(sink.options).iterdir()} == left
 
 
 @pytest.mark.parametrize("is_noted", [True, False])

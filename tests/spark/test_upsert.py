@@ -381,6 +381,16 @@ def test_a_field_may_have_any_name_that_a_column_has(
     assert verify(given.table, given.bootstrap).is_equal
 
 
+def test_the_newest_record_of_a_task_is_that_of_all_its_ranges(job: TablesJob) -> None:
+    """How far the table is behind would be told by whatever came last."""
+    source, (topic,) = parse(job.source_options()), job.topics
+    wanted = [OffsetRange(topic, 0, 0, 3), OffsetRange(topic, 0, 5, 6)]
+
+    done = write_ranges(wanted, source.connection, schema_of(source), Upserts(job).options(), batch_id=0)
+
+    assert done.newest_ms == 1_700_000_000_002, "of the last record it is ..._000"
+
+
 def test_records_as_they_are_are_upserted_too(job: TablesJob) -> None:
     raw = Upserts(job._replace(format="raw", schema=""))
     for batch_id in range(len(BATCHES)):
