@@ -151,11 +151,9 @@ class World:
         def may_lie_before(history: list[Batch]) -> Iterator[list[Batch]]:
             """What was deleted, or left behind as the log began anew there, and may be on the disk yet: once the power goes while
             the log's start moves down it is there to be read again."""
-            begin = (
-                history[0].base_offset
-                if history and held and held[0].base_offset < history[0].base_offset
-                else -1
-            )
+            if not history or not held or held[0].base_offset >= history[0].base_offset:
+                return
+            begin = history[0].base_offset
             for older in self.histories:
                 below = [b for b in older if b.next_offset <= begin]
                 if below and below[-1].next_offset == begin:

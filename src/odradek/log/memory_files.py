@@ -40,14 +40,15 @@ class Crashed(BaseException):
 
 
 class _Inode:
-    """`durable` is what was last synced; `dirty` the pages written since, and `cut_to` the least that it was cut to."""
+    """`durable` is what was last synced, which copies share; `dirty` the pages written since, and `cut_to` the least that it was
+    cut to."""
 
     __slots__ = ("cut_to", "data", "dirty", "durable")
 
-    def __init__(self) -> None:
+    def __init__(self, data: Buffer = b"", durable: bytes = b"") -> None:
         self.cut_to = UNLIMITED
-        self.data = bytearray()
-        self.durable = bytearray()
+        self.data = bytearray(data)
+        self.durable = durable
         self.dirty: set[int] = set()
 
     def write(self, position: int, data: Buffer) -> None:
@@ -73,12 +74,14 @@ class _Inode:
             self.dirty.add(size_bytes // PAGE_BYTES)
 
     def sync(self) -> None:
-        self.durable = bytearray(self.data)
+        self.durable = bytes(self.data)
         self.dirty.clear()
         self.cut_to = UNLIMITED
 
-    def left_by_power_cut(self, choose: Choose) -> bytearray:
+    def left_by_power_cut(self, choose: Choose) -> bytes:
         """What a power cut leaves of its bytes."""
+        if self.is_durable:
+            return self.durable
         old, new = self.durable, self.data
         least = min(len(old), self.cut_to)
         if len(new) == least < len(old):
@@ -98,15 +101,17 @@ class _Inode:
             start, end = page * PAGE_BYTES, min((page + 1) * PAGE_BYTES, size, len(new))
             if start < end and choose(2):
                 kept[start:end] = new[start:end]
-        return kept
+        return bytes(kept)
 
     @property
     def is_durable(self) -> bool:
         return not self.dirty and len(self.durable) == len(self.data)
 
     def after_power_cut(self, choose: Choose) -> None:
-        self.data = self.left_by_power_cut(choose)
-        self.sync()
+        self.durable = self.left_by_power_cut(choose)
+        self.data = bytearray(self.durable)
+        self.dirty.clear()
+        self.cut_to = UNLIMITED
 
 
 class _Change(NamedTuple):
@@ -265,7 +270,9 @@ class MemoryDisk:
         inode = self._find(path)
         inode.data[bit // 8] ^= 1 << (bit % 8)
         if bit // 8 < len(inode.durable):
-            inode.durable[bit // 8] ^= 1 << (bit % 8)
+            durable = bytearray(inode.durable)
+            durable[bit // 8] ^= 1 << (bit % 8)
+            inode.durable = bytes(durable)
 
     def file_at(self, path: str) -> "_Inode | None":
         """What stands under that name now, to be compared with what stood there before."""

@@ -72,8 +72,7 @@ def copied(top: _Node) -> _Node:
         found = known.get(id(node))
         if found is None:
             if isinstance(node, _Inode):
-                found = known[id(node)] = _Inode()
-                found.data, found.durable = bytearray(node.data), bytearray(node.durable)
+                found = known[id(node)] = _Inode(node.data, node.durable)
                 found.dirty, found.cut_to = set(node.dirty), node.cut_to
             else:
                 found = known[id(node)] = _Node()
@@ -98,9 +97,8 @@ def without_what_was_lost(top: _Node, choose: Callable[[int], int]) -> _Node:
         found = known.get(id(node))
         if found is None:
             if isinstance(node, _Inode):
-                found = known[id(node)] = _Inode()
-                found.data = node.left_by_power_cut(choose)
-                found.durable = bytearray(found.data)
+                left = node.left_by_power_cut(choose)
+                found = known[id(node)] = _Inode(left, left)
             else:
                 found = known[id(node)] = _Node()
                 names = node.left_by_power_cut(choose)

@@ -80,8 +80,8 @@ def index_misdirected(world: World, fault: Fault) -> bool:
     _, source, block = files[first]
     _, target, written = files[(first + 1) % len(files)]
     broker.kill()
-    for content in (written.data, written.durable):
-        content[: len(block.data)] = block.data
+    written.data[: len(block.data)] = block.data
+    written.durable = bytes(block.data) + written.durable[len(block.data) :]
     world.note(f"{source} written over {target}")
     start_again(world, broker, fault.lasts_s)
     return True
@@ -113,8 +113,9 @@ def _tear_an_index(world: World, broker: SimBroker, fault: Fault) -> None:
         disk.root.child(directory).remove(name)
         world.note(f"{path} is gone")
     else:
-        for content in (inode.data, inode.durable):
-            del content[len(inode.data) // 2 + 1 :]
+        size = len(inode.data) // 2 + 1
+        del inode.data[size:]
+        inode.durable = inode.durable[:size]
         world.note(f"{path} is cut to {len(inode.data)} bytes")
 
 
