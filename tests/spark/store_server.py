@@ -70,7 +70,7 @@ class Store:
         self.port = free_port()
         with open(directory / "moto.log", "wb") as log:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(self.port)],
+                [sys.executable, "-m", "tests.spark.one_service", str(self.port)],
                 stdout=log,
                 stderr=log,
             )
