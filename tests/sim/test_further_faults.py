@@ -3,11 +3,13 @@
 from collections.abc import Mapping
 from dataclasses import replace
 from itertools import zip_longest
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import pytest
 
 from odradek.log.memory_files import UNLIMITED, Choose, MemoryDirectory, MemoryDisk
+from odradek.sim.faults import disks
 from odradek.sim.faults import injection as faults
 from odradek.sim.faults.disks import _files
 from odradek.sim.faults.wire import control_frames
@@ -347,3 +349,20 @@ def test_a_disk_that_is_full_takes_a_part_of_the_last_write() -> None:
         assert outcome.code == OK, describe(outcome)
 
     assert 0 in left, "the last byte is taken"
+
+
+def test_an_index_that_is_torn_is_as_long_on_the_platter(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A power cut later leaves of it what was found after the tear."""
+    disk = MemoryDisk()
+    directory = disk.root.make("t-0")
+    file = directory.open("0.index", create=True)
+    file.append(bytes(range(1, 101)))
+    file.sync()
+    directory.sync()
+    disk.root.sync()
+    monkeypatch.setattr(disks, "start_again", lambda *of: None)
+    world: Any = SimpleNamespace(note=lambda text: None)
+    broker: Any = SimpleNamespace(disks=[disk])
+    disks._tear_an_index(world, broker, Fault(0.0, "index_torn", 0.0, 0.7, 1.0))
+    disk.power_cut(lambda n: 0)
+    assert disk.root.child("t-0").read("0.index") == bytes(range(1, 52))
