@@ -18,6 +18,7 @@ import os
 import platform
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks.controller import figures, kept, memory
@@ -93,18 +94,22 @@ def report(measured: Kept) -> str:
     samples = measured.samples
     stores = dict.fromkeys(sample.store for sample in samples)
     days = sorted({sample.taken for sample in samples if sample.taken})
-    quiet = [sample.load for sample in samples if sample.load <= QUIET_LOAD]
     parts = [
         f"{' to '.join(dict.fromkeys((days[0], days[-1]))) if days else ''}, {_machine()}, CPython "
         f"{platform.python_version()}; median (least - most) of the repeats in seconds, one figure where there was one; "
-        f"load of the machine {min(quiet, default=0):.1f} - {max(quiet, default=0):.1f}, with \\* above {QUIET_LOAD:g}: "
-        f"other work ran. Replication factor 3, {len(BROKERS)} brokers, "
+        f"{_load(samples)}: other work ran. Replication factor 3, {len(BROKERS)} brokers, "
         f"{topics_for(DEFAULT_SIZES[0])} to {topics_for(DEFAULT_SIZES[-1])} topics. "
         + "; ".join(f"{kind}: {SAID[kind]}" for kind in STORES if kind in stores)
         + ".",
         figures.table(samples, WORKS),
-        f"Where the seconds of {figures.GOAL_AT:,} partitions go:",
-        figures.costs_table(samples, WORKS),
+        *(
+            [
+                f"Where the seconds of {figures.GOAL_AT:,} partitions go:",
+                figures.costs_table(samples, WORKS),
+            ]
+            if any(sample.partitions == figures.GOAL_AT for sample in samples)
+            else []
+        ),
         "Counted in one repeat, and how each count grows with the number of partitions:",
         figures.counts_table(samples, WORKS),
     ]
@@ -120,6 +125,15 @@ def report(measured: Kept) -> str:
         ]
         parts += ["Memory of the controller, bytes a partition (wanted: <= 1,000):", "\n".join(rows)]
     return "\n\n".join(parts)
+
+
+def _load(samples: Sequence[Sample]) -> str:
+    """Of the quiet samples, where there are any; what `*` stands for."""
+    loads = [sample.load for sample in samples]
+    quiet = [load for load in loads if load <= QUIET_LOAD]
+    shown = quiet or loads or [0.0]
+    mark = f"with \\* above {QUIET_LOAD:g}" if quiet else f"and \\* stands for more than {QUIET_LOAD:g}"
+    return f"load of the machine {min(shown):.1f} - {max(shown):.1f}, {mark}"
 
 
 def _machine() -> str:

@@ -124,6 +124,28 @@ def test_what_was_taken_beside_other_work_is_marked() -> None:
     assert "0.150 (0.100 - 0.200) \\*" in figures.table(busy, WORKS)
 
 
+@pytest.mark.parametrize(
+    ("loads", "told"),
+    [
+        ((0.5, 2.25), "load of the machine 0.5 - 2.2, with \\* above 2.5: other work ran."),
+        ((0.5, 11.7), "load of the machine 0.5 - 0.5, with \\* above 2.5: other work ran."),
+        ((11.7, 11.2), "load of the machine 11.2 - 11.7, and \\* stands for more than 2.5: other work ran."),
+    ],
+)
+def test_the_load_of_the_machine_is_told_also_where_it_was_never_quiet(
+    loads: tuple[float, float], told: str
+) -> None:
+    samples = [replace(s, load=load) for load in loads for s in _samples(10_000, 0.1)]
+    assert told in program.report(Kept(samples))
+
+
+def test_a_run_with_no_row_of_where_the_seconds_go_has_no_such_table() -> None:
+    assert "Where the seconds" not in program.report(Kept(_samples(10_000, 0.1)))
+    assert "Where the seconds of 100,000 partitions go:" in program.report(
+        Kept(_samples(figures.GOAL_AT, 0.1))
+    )
+
+
 def _samples(partitions: int, seconds: float) -> list[Sample]:
     names = ("store calls", "nodes read", "writes", "bytes written", "requests", "bytes told")
     counts = dict.fromkeys(names, 3) | {"bytes told": partitions * 100}
