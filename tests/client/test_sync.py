@@ -1054,9 +1054,12 @@ def test_one_answer_that_never_comes_does_not_take_all_the_time_there_is(
     assert len(silent) == 2, "who says how long has no more time than that"
 
 
-def test_a_name_that_finds_no_thread_is_told_as_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("error", [RuntimeError("can't start new thread"), MemoryError()], ids=repr)
+def test_a_name_that_finds_no_thread_is_told_as_a_sentence(
+    error: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def refuse_thread(thread: threading.Thread) -> None:
-        raise RuntimeError("can't start new thread")
+        raise error
 
     monkeypatch.setattr(threading.Thread, "start", refuse_thread)
     with pytest.raises(Unreachable, match=r"no thread to look up localhost by: raise the limit of processes"):

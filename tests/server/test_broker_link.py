@@ -12,6 +12,7 @@ import pytest
 from odradek.broker.control_order import ControlOrder
 from odradek.client.connection import BrokerLink, connect
 from odradek.client.receive_buffers import BufferPool
+from odradek.model.remedies import MORE_MEMORY
 from odradek.protocol.headers import encode_request
 
 METADATA = 3
@@ -414,6 +415,34 @@ def test_a_name_that_finds_no_thread_to_be_looked_up_by_is_told_and_looked_up_la
         ((name, body, reason),) = ear.heard
         assert (name, body) == ("one", None)
         assert "no thread to look up localhost by: raise the limit of processes" in reason
+        link.send(METADATA, 1, b"two", ear.on("two"))
+        await ear.until(2)
+        assert ear.heard[1] == ("two", b"two", "")
+
+    run(echo, scenario)
+
+
+@pytest.mark.parametrize("want", ["a thread to look up by", "a connection"])
+def test_a_link_that_finds_no_memory_is_told_and_connects_later(
+    want: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """MemoryError: a link waited for ever for its own attempt to connect, and a fetcher made no other."""
+
+    def refuse(*_: object, **__: object) -> None:
+        raise MemoryError
+
+    async def scenario(link: BrokerLink, ear: Ear) -> None:
+        with monkeypatch.context() as short:
+            if want == "a connection":
+                short.setattr(asyncio.get_running_loop(), "create_connection", refuse)
+            else:
+                link.host = "localhost"
+                short.setattr(threading.Thread, "start", refuse)
+            link.send(METADATA, 1, b"one", ear.on("one"))
+            await ear.until(1)
+        ((name, body, reason),) = ear.heard
+        assert (name, body) == ("one", None)
+        assert f"Cannot allocate memory: {MORE_MEMORY}" in reason
         link.send(METADATA, 1, b"two", ear.on("two"))
         await ear.until(2)
         assert ear.heard[1] == ("two", b"two", "")

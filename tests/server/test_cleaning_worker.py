@@ -165,11 +165,14 @@ def test_where_no_thread_may_be_of_that_class_it_is_as_nice_as_it_can_be(
     assert (found, priority()) == ([19], before)
 
 
-def test_a_process_that_finds_no_thread_gives_way_by_its_niceness(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("error", [RuntimeError("can't start new thread"), MemoryError()], ids=repr)
+def test_a_process_that_finds_no_thread_gives_way_by_its_niceness(
+    error: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The broker would start one process after the other, each of which ends with a trace."""
 
     def refuse_thread(thread: threading.Thread) -> None:
-        raise RuntimeError("can't start new thread")
+        raise error
 
     nice: list[int] = []
     monkeypatch.setattr(threading.Thread, "start", refuse_thread)

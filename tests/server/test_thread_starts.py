@@ -56,7 +56,7 @@ def test_a_thread_without_a_beginning_is_told_as_ever(bound: None) -> None:
 def test_a_python_whose_threads_begin_otherwise_has_them_begin_so(
     bound: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The names that are needed are private ones of CPython 3.11 to 3.14."""
+    """The names that are needed are private ones of CPython 3.11 to 3.15."""
     done = threading.Event()
     monkeypatch.setattr(thread_starts, "_start", lambda thread: done.set())  # waits for nothing
     threading.Thread(target=lambda: None).start()

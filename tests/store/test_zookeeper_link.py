@@ -153,6 +153,7 @@ def test_a_session_that_finds_no_descriptor_or_no_thread_can_be_opened_later(
         for call, error in (
             ("create_socket_pair", OSError(errno.EMFILE, os.strerror(errno.EMFILE))),
             ("spawn", RuntimeError("can't start new thread")),
+            ("spawn", MemoryError()),
         ):
 
             def refuse(*arguments: object, error: Exception = error, **named: object) -> None:
@@ -160,7 +161,9 @@ def test_a_session_that_finds_no_descriptor_or_no_thread_can_be_opened_later(
 
             with monkeypatch.context() as patched:
                 patched.setattr(handler, call, refuse)
-                with pytest.raises(StoreUnavailable, match=f"cannot be begun: {re.escape(str(error))}"):
+                with pytest.raises(
+                    StoreUnavailable, match=f"cannot be begun: {re.escape(str(error) or 'no memory')}; "
+                ):
                     await ZooKeeperStore.open(silent, 300, 300)
         before = len(os.listdir("/proc/self/fd"))
         with monkeypatch.context() as patched:
@@ -172,8 +175,9 @@ def test_a_session_that_finds_no_descriptor_or_no_thread_can_be_opened_later(
     asyncio.run(scenario())
 
 
+@pytest.mark.parametrize("error", [RuntimeError("can't start new thread"), MemoryError()], ids=repr)
 def test_the_end_of_a_connection_waits_until_there_is_a_thread_for_it(
-    silent: str, monkeypatch: pytest.MonkeyPatch
+    error: Exception, silent: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def scenario() -> None:
         link = link_to(silent)
@@ -185,7 +189,7 @@ def test_the_end_of_a_connection_waits_until_there_is_a_thread_for_it(
             refused.append(thread)
             if len(refused) > 1:
                 return start(thread)
-            raise RuntimeError("can't start new thread")
+            raise error
 
         monkeypatch.setattr(threading.Thread, "start", lambda thread: refuse(thread))
         monkeypatch.setattr(link_module, "THREAD_AGAIN_S", 0.001)

@@ -7,6 +7,7 @@ turn: no task and no await between a response, what is done with it, and the nex
 import asyncio
 import errno
 import logging
+import os
 import socket
 from collections import deque
 from collections.abc import Callable
@@ -18,6 +19,7 @@ from odradek.client.frame_protocol import FrameProtocol
 from odradek.client.receive_buffers import BufferPool
 from odradek.model.errors import ProtocolError
 from odradek.model.ids import LAST_PORT
+from odradek.model.remedies import MORE_MEMORY
 from odradek.protocol.headers import decode_response_header, encode_request
 
 logger = logging.getLogger(__name__)
@@ -45,16 +47,24 @@ async def connect(
     if not 0 <= port <= LAST_PORT:
         # uvloop would take it modulo 65,536, and reach somebody else.
         raise ValueError(f"port {port} is not between 0 and {LAST_PORT}")
-    deadline = loop.time() + timeout_s
-    async with asyncio.timeout(timeout_s):
-        *others, last = [host] if is_ip(host) else await _resolve(loop, host, port)
-        for tried, address in enumerate(others):
-            # A silent one may not use up the time of those after it.
-            share_s = (deadline - loop.time()) / (len(others) + 1 - tried)
-            with suppress(OSError):
-                async with asyncio.timeout(share_s):
-                    return await loop.create_connection(make_protocol, address, port)
-        return await loop.create_connection(make_protocol, last, port)
+    try:
+        async with asyncio.timeout(timeout_s):
+            return await _connected(loop, make_protocol, host, port, loop.time() + timeout_s)
+    except MemoryError as error:  # also of threading.Thread.start
+        raise OSError(errno.ENOMEM, f"{os.strerror(errno.ENOMEM)}: {MORE_MEMORY}") from error
+
+
+async def _connected(
+    loop: asyncio.AbstractEventLoop, make_protocol: Callable[[], P], host: str, port: int, deadline: float
+) -> tuple[asyncio.Transport, P]:
+    *others, last = [host] if is_ip(host) else await _resolve(loop, host, port)
+    for tried, address in enumerate(others):
+        # A silent one may not use up the time of those after it.
+        share_s = (deadline - loop.time()) / (len(others) + 1 - tried)
+        with suppress(OSError):
+            async with asyncio.timeout(share_s):
+                return await loop.create_connection(make_protocol, address, port)
+    return await loop.create_connection(make_protocol, last, port)
 
 
 async def _resolve(loop: asyncio.AbstractEventLoop, host: str, port: int) -> list[str]:

@@ -423,7 +423,7 @@ def _resolve(address: Address, deadline: float) -> list[Any]:
         thread = threading.Thread(target=look_up, daemon=True, name=f"resolve {address.host}")
         try:
             thread.start()
-        except RuntimeError as error:
+        except (RuntimeError, MemoryError) as error:
             raise Unreachable(
                 f"no broker answers at {address}: {no_thread_to_look_up(address.host)}"
             ) from error

@@ -175,7 +175,7 @@ def main(parent: int) -> None:
 
 def _idle() -> Callable[[Callable[[], Answer]], Answer]:
     if hasattr(os, "SCHED_IDLE"):
-        with suppress(RuntimeError):  # the machine has no thread left
+        with suppress(RuntimeError, MemoryError):  # the machine has no thread left
             return IdleThread()
     os.nice(19)
     return lambda work: work()

@@ -1,7 +1,7 @@
 """A thread for whose beginning there is no memory keeps nobody waiting.
 
 `threading.Thread.start` waits until the new thread says that it runs. One that fails before that with a MemoryError never says
-so, and whoever started it waits for ever (CPython 3.11 to 3.13, with `ulimit -v` or without overcommitment): here, the loop of a
+so, and whoever started it waits for ever (CPython 3.11 to 3.15, with `ulimit -v` or without overcommitment): here, the loop of a
 broker. Also threads of libraries are begun so, therefore it is `Thread` itself that is mended.
 """
 

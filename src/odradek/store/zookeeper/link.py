@@ -137,9 +137,9 @@ class KazooLink:
         """StoreUnavailable: there is no descriptor, or no thread, for it. Then it is to be stopped all the same."""
         try:
             self._client.start_async()
-        except (OSError, RuntimeError) as error:
+        except (OSError, RuntimeError, MemoryError) as error:
             raise StoreUnavailable(
-                message=f"a connection with ZooKeeper cannot be begun: {error}; "
+                message=f"a connection with ZooKeeper cannot be begun: {str(error) or 'no memory'}; "
                 + (MORE_DESCRIPTORS if isinstance(error, OSError) else MORE_THREADS)
             ) from error
 
@@ -165,7 +165,7 @@ class KazooLink:
             threading.Thread(
                 target=self._stop, args=(stopped,), name="store end of session", daemon=True
             ).start()
-        except RuntimeError:  # the machine has none left now
+        except (RuntimeError, MemoryError):  # the machine has none left now
             self._loop.call_later(THREAD_AGAIN_S, self._begin_to_stop, stopped)
 
     def _stop(self, stopped: asyncio.Future[None]) -> None:
