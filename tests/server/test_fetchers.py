@@ -89,7 +89,10 @@ def test_a_leader_is_given_up_for_its_silence_and_not_for_that_of_who_asked_noth
         loop = cast(ShiftedLoop, asyncio.get_running_loop())
         connected = asyncio.Event()
         lost: list[BrokerId] = []
-        server = await asyncio.start_server(lambda reader, writer: None, "127.0.0.1", 0)
+        held: list[
+            asyncio.StreamWriter
+        ] = []  # from CPython 3.13 on one that nobody holds closes its connection
+        server = await asyncio.start_server(lambda reader, writer: held.append(writer), "127.0.0.1", 0)
         leaders = Fetchers(
             environment=Environment(loop),
             pool=BufferPool(),
@@ -120,6 +123,8 @@ def test_a_leader_is_given_up_for_its_silence_and_not_for_that_of_who_asked_noth
         assert lost == [LEADER]
         assert asker.lost == 1, "else it would wait for that answer, and ask nothing over the next connection"
         leaders.stop_all()
+        for writer in held:
+            writer.close()
         server.close()
 
     with asyncio.Runner(loop_factory=ShiftedLoop) as runner:
