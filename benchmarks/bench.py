@@ -15,6 +15,7 @@ import platform
 import sys
 import tempfile
 from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
 
@@ -141,6 +142,18 @@ class Bench:
         self.idle_members = 400 if quick else 2000
         self.kills = options.kills or (5 if quick else 50)
         self.calibration: dict[str, float] = {}
+        if quick:
+            for key, whole, small in (
+                ("P19", "1,000", f"{self.partitions:,}"),
+                ("P22", "2,000", f"{self.followed:,}"),
+                ("P23", "5,000", f"{self.connections:,}"),
+                ("C2", "500", f"{self.members:,}"),
+                ("C4", "1,000,000", f"{self.offsets:,}"),
+                ("C5", "1 GB", f"{self.compacted_mb:,} MB"),
+                ("C6", "2,000", f"{self.idle_members:,}"),
+            ):
+                cell = self.rows[key].cell
+                self.rows[key] = Row(replace(cell, title=cell.title.replace(whole, small)))
 
     def wants(self, *measured: str) -> bool:
         return not self.options.only or any(name in self.options.only for name in measured)
@@ -370,8 +383,8 @@ class Bench:
             f"Apache Kafka {clusters.KAFKA_VERSION} with ZooKeeper"
             + (f" not run ({self.why_not['apache']})" if "apache" in self.why_not else ""),
             "",
-            f"{self.repeats} repeats, alternating; median (least - most). Client and brokers share the machine. "
-            "Record validation: header.",
+            f"{self.repeats} repeat{'' if self.repeats == 1 else 's'}, alternating; median (least - most). "
+            "Client and brokers share the machine. Record validation: header.",
             "",
             table(self.rows.values(), self.calibration, shown, self.why_not),
             "",

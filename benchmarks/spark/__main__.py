@@ -121,7 +121,8 @@ class Bench:
                 f"load {os.getloadavg()[0]:.1f}" + (f". {missing}" if missing else ""),
                 "",
                 f"local[{CORES}], one broker of ours on the same cores, {self.small:,} records of 100 B and "
-                f"{self.large:,} of 1 KB, batches of 16 KiB; {self.repeats} repeats, alternating; median (least - most).",
+                f"{self.large:,} of 1 KB, batches of 16 KiB; {self.repeats} "
+                f"repeat{'' if self.repeats == 1 else 's'}, alternating; median (least - most).",
                 "",
                 table(rows, {}, list(PEERS.values()), {}, has_cost_ratio=True),
             ]

@@ -13,7 +13,7 @@ from types import SimpleNamespace
 
 import psutil
 import pytest
-from benchmarks.bench import BEGIN, CELLS, END, run_and_report, write
+from benchmarks.bench import BEGIN, CELLS, END, Bench, arguments, run_and_report, write
 from benchmarks.figures import Cell, Figure, Row, number, table
 
 from benchmarks import librdkafka, measures, paced_load, raw_frames, raw_load
@@ -195,6 +195,32 @@ def test_a_row_that_is_not_there_is_said_before_anything_is_measured(module: str
     )
     assert (answer.returncode, answer.stdout) == (2, "")
     assert f"no such row: {row.upper()}; there are " in answer.stderr
+
+
+def test_a_row_of_small_loads_says_how_small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It said `1,000 partitions`, and that the goal was reached, of 200."""
+
+    def titles(*options: str) -> dict[str, str]:
+        monkeypatch.setattr(sys, "argv", ["bench", "--without-apache", *options])
+        return {key: row.cell.title for key, row in Bench(arguments()).rows.items()}
+
+    assert titles() == {cell.key: cell.title for cell in CELLS}
+    changed = {key: title for key, title in titles("--quick").items() if title != titles()[key]}
+    assert changed == {
+        "P19": "200 partitions RF 3, created and visible on all brokers",
+        "P22": "acks=all RF 3, 1 in flight, beside 400 followed partitions, median",
+        "P23": "1,000 clients connect at once and are answered",
+        "C2": "one of 100 consumers dies: stable after the end of its session",
+        "C4": "a coordinator with 100,000 offsets is loaded",
+        "C5": "compaction of 100 MB of 1 KB records, 10 % unique keys",
+        "C6": "400 idle members, a heartbeat each 3 s",
+    }
+
+
+def test_repeats_are_counted_in_english(monkeypatch: pytest.MonkeyPatch) -> None:
+    for many, told in ((1, "\n1 repeat, alternating"), (2, "\n2 repeats, alternating")):
+        monkeypatch.setattr(sys, "argv", ["bench", "--without-apache", "--repeats", str(many)])
+        assert told in Bench(arguments()).report()
 
 
 def test_write_replaces_what_stands_between_the_marks_alone(tmp_path):
