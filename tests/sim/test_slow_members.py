@@ -15,6 +15,7 @@ from odradek.sim.plan import (
     Plan,
     _of_groups,
     _of_mixed_groups,
+    _of_sharers,
     _of_transactions,
     draw,
 )
@@ -51,6 +52,12 @@ def mixed(*faults: Fault, is_static: bool = False) -> Plan:
         settings=_of_mixed_groups(3, 2),
         faults=faults,
         duration_s=12.0,
+    )
+
+
+def of_kip_848(*faults: Fault) -> Plan:
+    return three_brokers(
+        partitions=3, has_sharers=True, settings=_of_sharers(3, 2), faults=faults, duration_s=12.0
     )
 
 
@@ -170,6 +177,52 @@ def test_a_session_or_a_deadline_that_is_lost_or_kept_is_found(whose: str) -> No
         found = run(WORLDS[world])
 
     assert found.code == CORRECTNESS and name in {one.name for one in found.anomalies}, describe(found)
+
+
+KILLED = Fault(2.0, "member_killed", 0.4, 0.5, 6.0)
+SHARING = {
+    "killed": of_kip_848(KILLED),
+    "killed, and loaded": of_kip_848(KILLED, Fault(2.2, "kill_coordinator", 0.1, 0.1, 1.0)),
+}
+# Of a group of KIP-848.
+KEPT = {
+    "when its session ends": (
+        "killed",
+        Edit(
+            "coordinator.group_coordinator:GroupCoordinator._pass",
+            "deadlines_passed(shard, timers, now_ms)",
+            "pass",
+        ),
+    ),
+    "whose removal is not written": (
+        "killed",
+        Edit("coordinator.consumer_leaving:deadlines_passed", "take_turn(...)", "pass"),
+    ),
+    "that was loaded": (
+        "killed, and loaded",
+        Edit("coordinator.turns:take_over", "renew_session(shard, group, member_id, now_ms)", "pass"),
+    ),
+}
+
+
+@each(SHARING)
+def test_a_group_of_kip_848_goes_on_without_who_is_killed(name: str) -> None:
+    outcome = run(SHARING[name])
+
+    assert outcome.code == OK, describe(outcome)
+    assert len(outcome.injected) == len(SHARING[name].faults)
+
+
+@each(KEPT)
+def test_a_member_of_kip_848_that_is_kept_is_found(whose: str) -> None:
+    world, edit = KEPT[whose]
+    with pytest.MonkeyPatch.context() as patch, applied([edit]):
+        patch.setattr("odradek.sim.observed.watch.parts_are_whole", lambda _: [])
+        found = run(SHARING[world])
+
+    assert found.code == CORRECTNESS and "stays-silent" in {one.name for one in found.anomalies}, describe(
+        found
+    )
 
 
 GROUP_OBJECT, OTHER = object(), object()

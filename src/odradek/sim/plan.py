@@ -229,6 +229,7 @@ SESSION_MS, LAG_MS = 3_000, 5_000
 UNCLEAN = frozenset({"elect_unclean", "allow_unclean", "leave_laggards"})
 # Records below the log start are gone because somebody asked for it.
 MOVE_THE_LOG_START = frozenset({"delete_records", "set_retention"})
+QUOTA_OF_TIME = 2 / 3  # of a quota that is set: from this target on it is one of time
 THROTTLES, LEAVES_ONE_DIRECTORY = frozenset({"throttle"}), frozenset({"one_directory_left"})
 TWO_DISKS = frozenset({"directory_offline", "move_log_dir", "one_directory_left"})
 SETS_MIN_ISR, MOVES_LOGS = frozenset({"set_min_isr", "leave_laggards"}), frozenset({"move_log_dir"})
@@ -342,6 +343,11 @@ class Plan:
     def has_send_buffers(self) -> bool:
         """In one seed of four a broker's kernel takes nothing before the peer has: its answers are held back in its process."""
         return self.seed % 4 != 1
+
+    @property
+    def times_requests(self) -> bool:
+        """Whether to handle a request takes time: only a quota of time asks how long it took (`operations.set_quota`)."""
+        return any(fault.kind == "set_quota" and fault.target >= QUOTA_OF_TIME for fault in self.faults)
 
     def not_quiet(self, at_s: float) -> float:
         """When that is not in the time that is free of faults: `at_s`, or the end of that time."""

@@ -89,6 +89,7 @@ LIVENESS_S = 60.0  # in 2,000 seeds the longest way to quiescence was 10.5 s
 STAYS_S = 5.0
 GOES_ON_S = 0.5
 MOST_EVENTS = 400_000
+REQUEST_NS = 300_000_000  # by the stopwatch alone: a few in a second use up half of the time
 FLIP_BATCHES = frozenset(BATCH_KINDS)
 # Logs are read again all the time, and recovery knows what had been flushed: the two ways in which damage is found.
 SCRUBBED = {
@@ -176,6 +177,7 @@ def run(
         requests_kept=plan.requests_kept,
     )
     world.threads_run_out = plan.has(frozenset({"threads_run_out"}))
+    world.requests_take_ns = REQUEST_NS if plan.times_requests else 0
     if not plan.has_send_buffers:
         world.network.send_buffer_bytes = 0
     if prepare is not None:

@@ -81,6 +81,7 @@ class SharingHistory:
     sent_off: list[SentOff] = field(default_factory=list)
     committing: list[Committing] = field(default_factory=list)
     left: list[Left] = field(default_factory=list)
+    spoke_s: dict[str, float] = field(default_factory=dict)  # as in `GroupHistory`
 
 
 def check_sharing(

@@ -69,6 +69,39 @@ class Throttles:
                 )
 
 
+class Muted(NamedTuple):
+    """A connection of which nothing is read for a quota, at a broker where nobody has one."""
+
+    broker: BrokerId
+    connection: int
+    peer: str
+    left_s: float
+
+
+class Mutes:
+    """NotMuted: who used up a quota is read again when there is none any more, however long it was to wait: soon, for it is released
+    some turns later."""
+
+    WITHIN_S = 0.5
+
+    def __init__(self) -> None:
+        self._since_s: dict[tuple[BrokerId, int, str], float] = {}
+
+    def observe(self, muted: Iterable[Muted], now_s: float) -> Iterator[Anomaly]:
+        """`muted`: all that there are at `now_s`, in virtual seconds."""
+        before, self._since_s = self._since_s, {}
+        for one in muted:
+            key = one.broker, one.connection, one.peer
+            since_s = self._since_s[key] = before.get(key, now_s)
+            if now_s - since_s > self.WITHIN_S:
+                yield Anomaly(
+                    "NotMuted",
+                    None,
+                    f"broker {one.broker} does not read from {one.peer} for {one.left_s:.3f} s yet, and nobody has a quota for "
+                    f"{now_s - since_s:g} s",
+                )
+
+
 class Unanswered(NamedTuple):
     """A request that is parked, and waits for no records."""
 

@@ -168,13 +168,16 @@ class MixedSharer(Sharer):
         leaves: bool = True,
     ) -> None:
         """`leaves`: at its end, for ever; else it is silent from then on, or says that it will be back if it is static."""
-        super().__init__(client, name, history.sharing, topics, is_over, group=GROUP, instance=instance)
+        spoke_s = history.offsets.spoke_s
+        super().__init__(
+            client, name, history.sharing, topics, is_over, group=GROUP, instance=instance, spoke_s=spoke_s
+        )
         self._mixed = history
         self._first_name = name
         self._lives = 0
         self._is_strict = is_strict
         self.leaves = leaves
-        by_classic = GroupClient(client, GROUP, history.offsets.spoke_s)
+        by_classic = GroupClient(client, GROUP, spoke_s)
         self._progress = Progress(client, by_classic, self._holdings, history)
 
     @property

@@ -276,7 +276,7 @@ class Operations:
             ("producer_byte_rate", float(5 + int(150 * fault.amount))),
             ("consumer_byte_rate", float(5 + int(150 * fault.amount))),
             ("request_percentage", 1.0 + 50.0 * fault.amount),
-        )[int(fault.target * 3)]
+        )[int(fault.target * 3)]  # `plan.QUOTA_OF_TIME`
         said = await self._alter_quota(key, value, remove=False)
         await asyncio.sleep(fault.lasts_s)
         while (gone := await self._alter_quota(key, 0.0, remove=True)) != ErrorCode.NONE.name:

@@ -19,7 +19,7 @@ from odradek.protocol.messages.offset_commit import (
 from odradek.sim.checkers.groups import SentOff
 from odradek.sim.checkers.sharers import Committing, MemberAnswer, Shared, SharingHistory, Taken
 from odradek.sim.clients.client import RETRY_S, RequestFailed, SimClient
-from odradek.sim.clients.coordinator_client import OF_GROUPS, CoordinatorClient
+from odradek.sim.clients.group_member import GroupClient
 from odradek.sim.clients.holdings import Holdings
 
 GROUP = "sharers"
@@ -44,11 +44,12 @@ class Sharer:
         *,
         group: str = GROUP,
         instance: str | None = None,
+        spoke_s: dict[str, float] | None = None,
     ) -> None:
-        """`instance`: it is static (KIP-345), and the history names it by that."""
+        """`instance`: it is static (KIP-345), and the history names it by that. `spoke_s`: of `GroupClient`; None: the history's."""
         self._client = client
         self._group_id = group
-        self._group = CoordinatorClient(client, group, OF_GROUPS)
+        self._group = GroupClient(client, group, history.spoke_s if spoke_s is None else spoke_s)
         self._name = name
         self._instance = instance
         self._label = instance or name  # in the history

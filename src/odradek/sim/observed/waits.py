@@ -15,7 +15,7 @@ from odradek.model.ids import BrokerId
 from odradek.replication.followed import LATER
 from odradek.replication.purgatory import DEADLINE_GRAIN_MS, Waiter
 from odradek.sim.checkers.beliefs import Overslept
-from odradek.sim.checkers.waits import HeldBack, Overdue, Unanswered
+from odradek.sim.checkers.waits import HeldBack, Muted, Overdue, Unanswered
 from odradek.sim.observed.beliefs import AtWork
 from odradek.sim.world import World
 
@@ -131,6 +131,21 @@ def held_back(world: World, seen: AtWork) -> Iterator[HeldBack]:
                     yield HeldBack(partition, number, "it is on no list", left_ms)
                 elif throttle._copied.total * 1_000 <= rate * throttle._copied.window_ms:
                     yield HeldBack(partition, number, f"the rate of {rate} allows it", left_ms)
+
+
+def muted(world: World, seen: AtWork) -> Iterator[Muted]:
+    """Of brokers at which there have been quotas, and are none."""
+    for number, (broker, core) in seen.brokers.items():
+        host = broker.host
+        if not core.quotas.changes or any(core.quotas.counts.values()) or host is None or host.postponed:
+            continue
+        if host.paused_until > world.loop.now:
+            continue
+        for connection in broker.runtime.parts.gateway._connections.values():  # type: ignore[union-attr]
+            if connection.is_held_to_quota and connection._muted_until is not None and not connection.is_closing:
+                left_s = connection._muted_until - world.loop.now
+                if left_s > 0:
+                    yield Muted(number, connection.connection_id, connection.peer, left_s)
 
 
 def unanswered(world: World) -> Iterator[Unanswered]:
