@@ -99,6 +99,10 @@ def back(epoch: int, clean_epoch: int = -1) -> dict[str, Any]:
     }
 
 
+# Broker 1 was the last of the ISR and leads again, in another life.
+LAST = {"leaderships": {T: state(3, leader=-1, isr=(1,), elr=(3,))}}
+LEADS = {"leaderships": {T: state(4, leader=1, isr=(1,), recovery=1)}}
+BACK = {"brokers": {b: SimpleNamespace(epoch=10 * b + (b == 1), clean_epoch=-1) for b in (1, 2, 3)}}
 LEFT = {"last_epochs": {}, "brokers": GONE, "assignments": {T: ReplicaAssignment((ONE, TWO))}}
 BAD: dict[str, tuple[str, list[tuple[Any, tuple[Any, ...]]]]] = {
     "the life in which a broker went is not remembered": ("GoneIsRemembered", [({}, ()), (LEFT, ())]),
@@ -118,6 +122,14 @@ BAD: dict[str, tuple[str, list[tuple[Any, tuple[Any, ...]]]]] = {
     "one that was eligible is": (
         "UncleanIsTold",
         [(ALONE, ()), ({"leaderships": {T: state(4, leader=2, isr=(2,), recovery=1)}}, ALL)],
+    ),
+    "the last of the ISR is, and has not been away": (
+        "UncleanIsTold",
+        [(LAST, ()), (LEADS, ALL)],
+    ),
+    "it has, and nobody else was eligible": (
+        "UncleanIsTold",
+        [({"leaderships": {T: state(3, leader=-1, isr=(1,))}}, ()), (LEADS | BACK, ALL)],
     ),
     "somebody from outside leads, and nothing is said": (
         "UncleanIsTold",
@@ -220,6 +232,10 @@ GOOD: dict[str, list[tuple[Any, tuple[Any, ...]]]] = {
     "who was eligible in its former life is elected uncleanly as it comes back": [
         (ALONE, ()),
         ({**back(21), "leaderships": {T: state(4, leader=2, isr=(2,), recovery=1)}}, (told(1), told(2))),
+    ],
+    "the last of the ISR is, beside somebody who is eligible and away": [
+        (LAST, ()),
+        (LEADS | BACK, ALL),
     ],
     "an unclean election that is told": [
         (ALONE, ()),
