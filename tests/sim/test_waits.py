@@ -115,7 +115,11 @@ def test_what_a_coordinator_does_too_late_is_found(kind: str) -> None:
         due_ms = runtime.now_ms() - 500
         shards = getattr(leader, kind).shards
         shards[99] = SimpleNamespace(
-            coordinator=SimpleNamespace(next_deadline_ms=lambda: due_ms),
+            coordinator=SimpleNamespace(
+                next_deadline_ms=lambda: due_ms,
+                shard=SimpleNamespace(groups={}, consumer_groups={}),
+                room=SimpleNamespace(waiting=SimpleNamespace(_waiters={})),
+            ),
             partition=SimpleNamespace(is_leader=True, topic_partition="its log"),
         )
         (found,) = overdue(world, at_work(world))
@@ -181,6 +185,16 @@ BROKEN: dict[str, tuple[Edit, Callable[[Any], bool], str]] = {
         Edit("broker.coordinator_shards:CoordinatorShards._step", "if due_ms != shard.due_ms: self._arm(shard, due_ms)", "pass"),
         lambda plan: plan.has_group,
         "what the coordinator of __consumer_offsets-",
+    ),
+    "a coordinator, which knows of no deadline": (
+        Edit("coordinator.shard:Shard.next_deadline_ms", "(self.timers.next_ms, self.expiry_at_ms)", "(self.expiry_at_ms,)"),
+        lambda plan: plan.has_group,
+        "the end of the ",
+    ),
+    "a coordinator, which knows of one later": (
+        Edit("coordinator.shard:Shard.next_deadline_ms", "min(due, default=None)", "max(due, default=None)"),
+        lambda plan: plan.has_sharers,
+        "the end of the ",
     ),
     "InitProducerId, when there are ids": (
         Edit("broker.producer_ids:ProducerIds._answered", "waiting.pop(0)(producer_id, now_ms)", "waiting.pop(0)"),

@@ -31,7 +31,7 @@ def present(world: World, seen: AtWork) -> Iterator[Present]:
             classic, consumers = shard.groups.get(group_id), shard.consumer_groups.get(group_id)
             if classic is not None:
                 yield from _of_classic(broker.name, classic)
-            elif consumers is not None and _may_be_written(coordinating, shard, group_id):
+            elif consumers is not None and may_be_written(coordinating, shard, group_id):
                 yield from _of_kip_848(broker.name, consumers, shard.settings.consumer_session_timeout_ms)
 
 
@@ -57,7 +57,7 @@ def _of_kip_848(broker: str, group: ConsumerGroup, session_ms: int) -> Iterator[
         yield Present(broker, group.group_id, one.instance_id or member_id, lasts_ms / 1000, group)
 
 
-def _may_be_written(coordinating: Any, shard: Any, group_id: str) -> bool:
+def may_be_written(coordinating: Any, shard: Any, group_id: str) -> bool:
     """Who goes is written, and goes when that is committed: not while a turn of the group is under way, or its fate open, nor where the
     log takes nothing."""
     is_busy = group_id in shard.busy or group_id in shard.stalled or group_id in shard.waiting

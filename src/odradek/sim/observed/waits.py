@@ -17,6 +17,7 @@ from odradek.replication.purgatory import DEADLINE_GRAIN_MS, Waiter
 from odradek.sim.checkers.beliefs import Overslept
 from odradek.sim.checkers.waits import HeldBack, Muted, Overdue, Unanswered
 from odradek.sim.observed.beliefs import AtWork
+from odradek.sim.observed.silences import may_be_written
 from odradek.sim.world import World
 
 
@@ -97,14 +98,44 @@ def overdue(world: World, seen: AtWork) -> Iterator[Overdue]:
             waiter = type(next(iter(buckets[parked]))).__name__
             due_ms = parked * DEADLINE_GRAIN_MS
             yield Overdue(number, f"the answer to a {waiter}", due_ms, now_ms - due_ms)
-        for shards in (core.groups, core.transactions):
+        for shards, owed in ((core.groups, _owed_to_groups), (core.transactions, _owed_to_transactions)):
             for shard in shards.shards.values():
                 if shard.coordinator is None or not shard.partition.is_leader:
                     continue
+                # Both what it says that it does next, and what each of its parts says that is to be done.
+                what = f"what the coordinator of {shard.partition.topic_partition} does next"
                 next_ms = shard.coordinator.next_deadline_ms()
-                if next_ms and next_ms < now_ms:  # 0: as soon as it may
-                    what = f"what the coordinator of {shard.partition.topic_partition} does next"
-                    yield Overdue(number, what, next_ms, now_ms - next_ms)
+                for one, due_ms in ((what, next_ms), *owed(shard)):
+                    if due_ms is not None and due_ms < now_ms:
+                        late_ms = now_ms - due_ms if due_ms else 0  # 0: as soon as it may
+                        yield Overdue(number, one, due_ms, late_ms)
+
+
+def _owed_to_groups(coordinating: Any) -> Iterator[tuple[str, int]]:
+    """What it is, and when it is due: of members of classic groups that are not parked, of their rebalances, and of members of groups of
+    KIP-848 that can be written."""
+    shard = coordinating.coordinator.shard
+    for name, group in shard.groups.items():
+        for member_id, member in group.members.items():
+            if not member.is_parked and member.session_timer_at_ms is not None:
+                yield f"the end of the session of {member_id} of {name}", member.session_ends_at_ms
+        for member_id, due_ms in group.pending_ids.items():
+            yield f"the end of the id {member_id} of {name}", due_ms
+        if group.state is GroupState.PREPARING and group.join_ends_at_ms is not None:
+            yield f"the end of the rebalance of {name}", group.join_ends_at_ms
+        if group.state is GroupState.COMPLETING and group.sync_ends_at_ms is not None and group.storing is None:
+            yield f"the end of the wait for an assignment of {name}", group.sync_ends_at_ms
+    for name, consumers in shard.consumer_groups.items():
+        if may_be_written(coordinating, shard, name):
+            for (kind, member_id), due_ms in consumers.deadlines.items():
+                yield f"the end of the {kind.value} of {member_id} of {name}", due_ms
+
+
+def _owed_to_transactions(coordinating: Any) -> Iterator[tuple[str, int]]:
+    """Who waits for a record, or for markers, is refused after a while. Of transactions that are open for too long see
+    `observed.open_transactions`."""
+    for waiter in coordinating.coordinator.room.waiting._waiters.values():
+        yield f"the refusal of who waits for {waiter.transactional_id}", waiter.due_ms
 
 
 def held_back(world: World, seen: AtWork) -> Iterator[HeldBack]:
