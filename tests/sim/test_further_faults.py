@@ -21,6 +21,7 @@ from odradek.sim.plan import (
     FURTHER_KINDS,
     GROUP_KINDS,
     KINDS,
+    LOG_KINDS,
     MIXED_SLOW_KINDS,
     MOMENT_KINDS,
     RELEASE_KINDS,
@@ -77,6 +78,7 @@ def test_every_kind_has_its_function() -> None:
         *FURTHER_KINDS,
         *CLIENT_KINDS,
         *BATCH_KINDS,
+        *LOG_KINDS,
         *RUDE_KINDS,
         *MOMENT_KINDS,
         *CLEANER_KINDS,
@@ -95,7 +97,7 @@ def test_every_kind_has_its_function() -> None:
 # Those that end a life come first: in one world each has one beside it that ends none, for while records of a dead broker may be
 # the last ones nobody else is killed (`faults.inject`). Where the number is odd, the last one has the first beside it.
 SURVIVED = sorted(
-    [*FURTHER_KINDS, *CLIENT_KINDS, *BATCH_KINDS, *RUDE_KINDS, *MOMENT_KINDS, *WANT_KINDS],
+    [*FURTHER_KINDS, *CLIENT_KINDS, *BATCH_KINDS, *LOG_KINDS, *RUDE_KINDS, *MOMENT_KINDS, *WANT_KINDS],
     key=lambda kind: (kind not in faults.ENDS_A_LIFE, kind),
 )
 HALF = (len(SURVIVED) + 1) // 2

@@ -279,11 +279,8 @@ NOT_ENTERED: dict[str, tuple[str, ...]] = {
         "server/log_maintenance.py LogMaintenance._failed",
         "server/journal.py Journal._not_written",
     ),
-    "of a log that two directories have: one has to be back after its topic was made again, or a broker has to die between the two names of a move": (
-        "log/log_loading.py LogLoading._load_duplicate",
+    "of two logs of one name one would have to be damaged, too": (
         "log/hosted_logs.py HostedLogs.refuse",
-        "log/duplicate_logs.py why_both_cannot_be",
-        "log/duplicate_logs.py pick",
     ),
     "the log of a replica that moves has to be cut, or to begin behind its copy, below what a checkpoint says of the copy": (
         "broker/log_moves.py LogMoves._was_done",
@@ -400,8 +397,10 @@ NOT_ENTERED: dict[str, tuple[str, ...]] = {
     "no world has a thousand requests that wait until so many different moments": (
         "replication/purgatory.py Purgatory._drop_empty_buckets",
     ),
-    "of quotas only those of all clients of a world are set, and for seconds": (
+    "a quota of time has to be drawn, which one seed of forty has, and none of the first hundred": (
         "broker/client_throttles.py ClientThrottles.time_spent",
+    ),
+    "of quotas only those of all clients of a world are set, and for seconds": (
         "broker/quotas.py _levels_of_user",
         "broker/quotas.py address_in",
         "broker/quotas.py _address_of",

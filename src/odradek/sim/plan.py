@@ -84,6 +84,12 @@ BATCH_KINDS: dict[str, tuple[str, int, float, float]] = {
     "batch_bit_flipped_cold": ("F20", 1, 0.5, 5.0),
     "batch_bit_flipped_hot": ("F20", 1, 0.5, 5.0),
 }
+# Of whole logs (`faults.damage`), each drawn by itself in one of `LOG_SHARE` of the seeds in which one copy may be lost.
+LOG_KINDS: dict[str, tuple[str, int, float, float]] = {
+    "log_overwritten": ("F20", 2, 0.5, 5.0),
+    "log_cut_short": ("F17", 2, 0.5, 5.0),
+}
+LOG_SHARE = 1 / 6
 # Of what does not behave (`faults.rude`), drawn by themselves too. Weight 0: it shows what is not mended yet, or makes a world
 # narrower than any is, and is drawn where somebody asks for it (`odradek sim --also`).
 RUDE_KINDS: dict[str, tuple[str, int, float, float]] = {
@@ -121,7 +127,8 @@ SLOW_FROM_S, LEAST_SLOW_S = 6.0, 12.0
 SLOW_SHARE = 1 / 6  # of the seeds with a group of classic members, or with transactions
 ALSO: set[str] = set()  # drawn in this process whatever their weight
 # One broker may lose what others have, while all others are well: not where one copy may be all there is.
-LOSE_ONE = frozenset({"power_cut_unflushed", "torn_tail", *BATCH_KINDS})
+LOSE_ONE = frozenset({"power_cut_unflushed", "torn_tail", *BATCH_KINDS, *LOG_KINDS})
+WANT_SCRUBBING = BATCH_KINDS.keys() | LOG_KINDS.keys()
 WANT_INDEXES = frozenset({"index_bit_flipped", "index_misdirected", "index_torn"})
 # What administrators do (`administration`), in the same terms. Half of the seeds have administrators.
 ACTIONS: dict[str, tuple[str, int, float, float]] = {
@@ -192,12 +199,13 @@ WANT_KINDS: dict[str, tuple[str, int, float, float]] = {
 WANT_OPERATIONS: dict[str, tuple[str, int, float, float]] = {
     "throttle": ("F24", 4, 1.0, 6.0),
     "one_directory_left": ("F23", 1, 1.0, 6.0),
+    "two_of_a_name": ("F25", 1, 0.0, 3.0),
 }
 WANT_SHARE = 1 / 6
 # Of a release that gives way to the next (`rolling`): in one of eight seeds, once.
 RELEASE_KINDS: dict[str, tuple[str, int, float, float]] = {"roll": ("F30", 1, 0.0, 0.0)}
 TABLES = (
-    KINDS, FURTHER_KINDS, CLIENT_KINDS, BATCH_KINDS, RUDE_KINDS, MOMENT_KINDS, ACTIONS, OPERATIONS, CLEANER_KINDS, GROUP_KINDS,
+    KINDS, FURTHER_KINDS, CLIENT_KINDS, BATCH_KINDS, LOG_KINDS, RUDE_KINDS, MOMENT_KINDS, ACTIONS, OPERATIONS, CLEANER_KINDS, GROUP_KINDS,
     SLOW_KINDS, MIXED_SLOW_KINDS, TRANSACTION_KINDS, SLOW_TRANSACTION_KINDS,
     RELEASE_KINDS, WANT_KINDS, WANT_OPERATIONS,
 )  # fmt: skip
@@ -231,7 +239,7 @@ UNCLEAN = frozenset({"elect_unclean", "allow_unclean", "leave_laggards"})
 MOVE_THE_LOG_START = frozenset({"delete_records", "set_retention"})
 QUOTA_OF_TIME = 2 / 3  # of a quota that is set: from this target on it is one of time
 THROTTLES, LEAVES_ONE_DIRECTORY = frozenset({"throttle"}), frozenset({"one_directory_left"})
-TWO_DISKS = frozenset({"directory_offline", "move_log_dir", "one_directory_left"})
+TWO_DISKS = frozenset({"directory_offline", "move_log_dir", "one_directory_left", "two_of_a_name"})
 SETS_MIN_ISR, MOVES_LOGS = frozenset({"set_min_isr", "leave_laggards"}), frozenset({"move_log_dir"})
 # A broker's wall clock is not the others': what a coordinator takes for new may be an hour old for the next.
 CLOCKS = frozenset({"clock_jump", "clock_strobe"})
@@ -394,11 +402,11 @@ def draw(seed: int) -> Plan:
         seed, duration_s, may_lose_one=replication_factor == 3 and min_insync_replicas == 2
     )
     if replication_factor == 3 and min_insync_replicas == 2:
-        further += _flips(seed, duration_s)
+        further += _flips(seed, duration_s) + _by_themselves(LOG_KINDS, seed, duration_s, LOG_SHARE)
     rude = _by_themselves(RUDE_KINDS, seed, duration_s, 0.4)
     kinds = may_strike | {fault.kind for fault in (*further, *rude)}
     actions, settings = _administration(seed, duration_s, kinds)
-    if not kinds.isdisjoint(WANT_INDEXES | BATCH_KINDS.keys()):
+    if not kinds.isdisjoint(WANT_INDEXES | WANT_SCRUBBING):
         settings.setdefault("log.segment.bytes", "2000")  # an index is written when its segment ends
     settings.update(_impatience(seed))
     faults += _deposals(seed, duration_s)

@@ -57,7 +57,6 @@ from odradek.sim.observed.retention import deleted_unasked, unretained
 from odradek.sim.observed.waits import unanswered
 from odradek.sim.observed.watch import Watch
 from odradek.sim.plan import (
-    BATCH_KINDS,
     CLOCKS,
     COMPACTED,
     LEAVES_ONE_DIRECTORY,
@@ -69,6 +68,7 @@ from odradek.sim.plan import (
     THROTTLES,
     TOPICS,
     UNCLEAN,
+    WANT_SCRUBBING,
     Fault,
     Plan,
     classes_of,
@@ -90,7 +90,6 @@ STAYS_S = 5.0
 GOES_ON_S = 0.5
 MOST_EVENTS = 400_000
 REQUEST_NS = 300_000_000  # by the stopwatch alone: a few in a second use up half of the time
-FLIP_BATCHES = frozenset(BATCH_KINDS)
 # Logs are read again all the time, and recovery knows what had been flushed: the two ways in which damage is found.
 SCRUBBED = {
     "odradek.log.scrub.bytes.per.second": "200000",
@@ -169,7 +168,7 @@ def run(
         brokers=plan.brokers,
         settings={
             **({"log.flush.interval.messages": "1"} if plan.flushes else {}),
-            **(SCRUBBED if plan.has(FLIP_BATCHES) else {}),
+            **(SCRUBBED if plan.has(WANT_SCRUBBING) else {}),
             **plan.settings,
         },
         store_notices_death=plan.store_notices_death,
@@ -405,6 +404,8 @@ class _Run:
             world.call(self.client_host, world.administration.topic_at_rest(), within_s=liveness.PROMPT_S)
         self._come_to_rest(within_s=STAYS_S)
         found = wrong_at_rest(world, self.workload.connected, self.client_host)
+        if world.administration is not None:
+            found += world.administration.namesakes_at_rest()
         if self.plan.is_described:
             found += described_wrongly(world, self.workload.connected, self.client_host)
         # While they were asked, a preferred leader may have taken over (seed 1819).

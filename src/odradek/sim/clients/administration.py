@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any
 
 from odradek.model.error_codes import RETRIABLE, ErrorCode
-from odradek.model.ids import TopicPartition
+from odradek.model.ids import BrokerId, TopicPartition
 from odradek.protocol.messages import alter_partition_reassignments as alter_reassignments
 from odradek.protocol.messages import (
     create_partitions,
@@ -26,6 +26,7 @@ from odradek.protocol.messages import (
 )
 from odradek.sim.checkers.beliefs import deleted_everywhere
 from odradek.sim.clients.client import EPOCH_MS, Address, RequestFailed, SimClient
+from odradek.sim.clients.namesakes import Namesakes
 from odradek.sim.clients.operations import EARLIEST, LATEST, MAX_TIMESTAMP, TOPIC_RESOURCE, Operations
 from odradek.sim.faults.targets import later, start_again
 from odradek.sim.loop import Host
@@ -43,7 +44,7 @@ AT_REST = "made-at-rest"
 PROMPTLY_S = 1.0
 
 
-class Administration(Operations):
+class Administration(Operations, Namesakes):
     """One client that carries out actions one beside the other."""
 
     def __init__(self, world: World, plan: Plan, topic: str, configs: dict[str, str]) -> None:
@@ -54,6 +55,8 @@ class Administration(Operations):
         self._configs = configs
         self._most_partitions = plan.partitions
         self._is_recreating = False
+        self._namesakes: dict[TopicPartition, int] = {}
+        self._put_back: dict[TopicPartition, BrokerId] = {}
         # Up to where records were to be deleted at most; no bound, where nobody knows.
         self.asked_to_delete: dict[TopicPartition, float] = {}
         self._host = Host("a1", 102)

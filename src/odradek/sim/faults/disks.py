@@ -21,13 +21,13 @@ OFFSET_AND_EPOCH_BYTES = LENGTH_OFFSET + MAGIC_OFFSET - EPOCH_OFFSET
 DERIVED = (*INDEXES, ".snapshot", "leader-epoch-checkpoint")
 
 
-def _survives_a_loss(world: World) -> bool:
+def survives_a_loss(world: World) -> bool:
     return not world.exempt and world.is_everything_healthy() and world.is_everything_in_sync()
 
 
 def _loses_unsynced(world: World, fault: Fault, choose: Choose | None) -> bool:
     broker = pick(world, fault)
-    if broker is None or not _survives_a_loss(world):
+    if broker is None or not survives_a_loss(world):
         return False
     broker.kill(power_cut=True, choose=choose)
     broker.exempt()
@@ -134,7 +134,7 @@ def _batch_bit_flipped(world: World, fault: Fault, *, cold: bool) -> bool:
     None of base offset and leader epoch, which lie before the CRC: no reader of a Kafka log can tell those.
     """
     broker = pick(world, fault)
-    if broker is None or not _survives_a_loss(world):
+    if broker is None or not survives_a_loss(world):
         return False
     files = [found for disk in broker.disks for found in _batch_files(disk, cold=cold)]
     if not files:

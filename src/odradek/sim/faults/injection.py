@@ -12,6 +12,7 @@ from odradek.sim.faults import (
     cleaner,
     clients,
     controllers,
+    damage,
     disks,
     moments,
     requests,
@@ -39,7 +40,7 @@ ENDS_A_LIFE = frozenset(
         "segment_missing", "descriptors_run_out", "kill_coordinator", "disk_fails_while_cleaning",
         "kill_transaction_coordinator", "slow_coordinator_load", "leaders_in_turn", "elected_again",
         "coordinator_elected_again", "dies_when_told", "leave_laggards", "threads_run_out",
-        "one_directory_left",
+        "one_directory_left", "log_overwritten", "log_cut_short", "two_of_a_name",
     }
 )  # fmt: skip
 
@@ -262,6 +263,7 @@ TABLE: targets.Table = {
     **cleaner.TABLE,
     **clients.TABLE,
     **controllers.TABLE,
+    **damage.TABLE,
     **disks.TABLE,
     **moments.TABLE,
     **requests.TABLE,
