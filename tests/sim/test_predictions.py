@@ -62,7 +62,10 @@ class Cluster:
     def does(self, command: str) -> list[str]:
         """Without what the checkers of a scenario find of records that an unclean election has lost."""
         said = self.stage.does(command)
-        assert not [line for line in said if line.startswith("!") and not line.startswith(LOST)], (command, said)
+        assert not [line for line in said if line.startswith("!") and not line.startswith(LOST)], (
+            command,
+            said,
+        )
         return [line for line in said if not line.startswith("!")]
 
     def run(self, seconds: float) -> None:

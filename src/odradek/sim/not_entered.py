@@ -279,9 +279,7 @@ NOT_ENTERED: dict[str, tuple[str, ...]] = {
         "server/log_maintenance.py LogMaintenance._failed",
         "server/journal.py Journal._not_written",
     ),
-    "of two logs of one name one would have to be damaged, too": (
-        "log/hosted_logs.py HostedLogs.refuse",
-    ),
+    "of two logs of one name one would have to be damaged, too": ("log/hosted_logs.py HostedLogs.refuse",),
     "the log of a replica that moves has to be cut, or to begin behind its copy, below what a checkpoint says of the copy": (
         "broker/log_moves.py LogMoves._was_done",
         "broker/log_moves.py LogMoves._do",

@@ -61,7 +61,9 @@ class GroupClient(CoordinatorClient):
 
     async def ask(self, message: Any, version: int | None = None) -> Any:
         await self.found()
-        instance: str | None = getattr(message, "group_instance_id", None) or getattr(message, "instance_id", None)
+        instance: str | None = getattr(message, "group_instance_id", None) or getattr(
+            message, "instance_id", None
+        )
         name = instance or str(getattr(message, "member_id", None) or "")
         self._spoke_s[name] = self.now_s
         answer = await super().ask(message, version)

@@ -123,7 +123,9 @@ class Namesakes:
                     said = f"{_strays(broker, partition)} logs of its name were set aside"
                 else:
                     continue
-                found.append(Anomaly("NamesakeIsMeant", partition, f"of the replica of broker {number}: {said}"))
+                found.append(
+                    Anomaly("NamesakeIsMeant", partition, f"of the replica of broker {number}: {said}")
+                )
         return found
 
 

@@ -21,8 +21,8 @@ from odradek.records.batch import (
 )
 from odradek.sim.faults.disks import _batch_files, damage_in, survives_a_loss
 from odradek.sim.faults.targets import leader, pick, start_again, table_of
-from odradek.sim.observed.views import OUT_OF_THE_ISR
 from odradek.sim.observed.viewed import Damage
+from odradek.sim.observed.views import OUT_OF_THE_ISR
 from odradek.sim.plan import Fault
 from odradek.sim.world import SimBroker, World
 

@@ -36,7 +36,11 @@ def present(world: World, seen: AtWork) -> Iterator[Present]:
 
 
 def _groups(clients: Workload) -> Iterator[str]:
-    for group_id, processes in ((READERS, clients.members), (SHARERS, clients.sharers), (MIXED, clients.mixed)):
+    for group_id, processes in (
+        (READERS, clients.members),
+        (SHARERS, clients.sharers),
+        (MIXED, clients.mixed),
+    ):
         if processes:
             yield group_id
 
@@ -62,7 +66,12 @@ def may_be_written(coordinating: Any, shard: Any, group_id: str) -> bool:
     log takes nothing."""
     is_busy = group_id in shard.busy or group_id in shard.stalled or group_id in shard.waiting
     partition = coordinating.partition
-    return not is_busy and partition.is_leader and not partition.is_under_min_isr and partition.log.failure is None
+    return (
+        not is_busy
+        and partition.is_leader
+        and not partition.is_under_min_isr
+        and partition.log.failure is None
+    )
 
 
 def spoke_s(world: World) -> Mapping[str, float]:

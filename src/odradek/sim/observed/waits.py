@@ -123,7 +123,11 @@ def _owed_to_groups(coordinating: Any) -> Iterator[tuple[str, int]]:
             yield f"the end of the id {member_id} of {name}", due_ms
         if group.state is GroupState.PREPARING and group.join_ends_at_ms is not None:
             yield f"the end of the rebalance of {name}", group.join_ends_at_ms
-        if group.state is GroupState.COMPLETING and group.sync_ends_at_ms is not None and group.storing is None:
+        if (
+            group.state is GroupState.COMPLETING
+            and group.sync_ends_at_ms is not None
+            and group.storing is None
+        ):
             yield f"the end of the wait for an assignment of {name}", group.sync_ends_at_ms
     for name, consumers in shard.consumer_groups.items():
         if may_be_written(coordinating, shard, name):
@@ -173,7 +177,11 @@ def muted(world: World, seen: AtWork) -> Iterator[Muted]:
         if host.paused_until > world.loop.now:
             continue
         for connection in broker.runtime.parts.gateway._connections.values():  # type: ignore[union-attr]
-            if connection.is_held_to_quota and connection._muted_until is not None and not connection.is_closing:
+            if (
+                connection.is_held_to_quota
+                and connection._muted_until is not None
+                and not connection.is_closing
+            ):
                 left_s = connection._muted_until - world.loop.now
                 if left_s > 0:
                     yield Muted(number, connection.connection_id, connection.peer, left_s)
