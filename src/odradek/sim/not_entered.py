@@ -238,7 +238,6 @@ NOT_ENTERED: dict[str, tuple[str, ...]] = {
         "broker/answers.py NoReply.*",
         "broker/answers.py CloseConnection.because",
         "broker/handlers/create_partitions.py _manual",
-        "broker/topic_creation.py refused_assignment",
         "broker/topic_creation.py _buffer",
         "broker/handlers/metadata.py _create*",
         "broker/handlers/metadata.py _with_errors",

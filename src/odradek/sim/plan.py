@@ -84,12 +84,12 @@ BATCH_KINDS: dict[str, tuple[str, int, float, float]] = {
     "batch_bit_flipped_cold": ("F20", 1, 0.5, 5.0),
     "batch_bit_flipped_hot": ("F20", 1, 0.5, 5.0),
 }
-# Of whole logs (`faults.damage`), each drawn by itself in one of `LOG_SHARE` of the seeds in which one copy may be lost.
+# Of whole logs (`faults.damage`), in `LOG_SHARE` of the seeds in which one copy may be lost.
 LOG_KINDS: dict[str, tuple[str, int, float, float]] = {
-    "log_overwritten": ("F20", 2, 0.5, 5.0),
-    "log_cut_short": ("F17", 2, 0.5, 5.0),
+    "log_overwritten": ("F20", 3, 0.5, 5.0),
+    "log_cut_short": ("F17", 3, 0.5, 5.0),
 }
-LOG_SHARE = 1 / 6
+LOG_SHARE = 1 / 7
 # Of what does not behave (`faults.rude`), drawn by themselves too. Weight 0: it shows what is not mended yet, or makes a world
 # narrower than any is, and is drawn where somebody asks for it (`odradek sim --also`).
 RUDE_KINDS: dict[str, tuple[str, int, float, float]] = {
@@ -402,7 +402,7 @@ def draw(seed: int) -> Plan:
         seed, duration_s, may_lose_one=replication_factor == 3 and min_insync_replicas == 2
     )
     if replication_factor == 3 and min_insync_replicas == 2:
-        further += _flips(seed, duration_s) + _by_themselves(LOG_KINDS, seed, duration_s, LOG_SHARE)
+        further += _flips(seed, duration_s) + _damaged_logs(seed, duration_s)
     rude = _by_themselves(RUDE_KINDS, seed, duration_s, 0.4)
     kinds = may_strike | {fault.kind for fault in (*further, *rude)}
     actions, settings = _administration(seed, duration_s, kinds)
@@ -770,6 +770,12 @@ def _flips(seed: int, duration_s: float) -> list[Fault]:
         Fault(rng.uniform(1.0, duration_s), kind, rng.random(), rng.random(), rng.uniform(0.5, 5.0))
         for kind in rng.choices(sorted(BATCH_KINDS), k=rng.choice((1, 2, 4)))
     ]
+
+
+def _damaged_logs(seed: int, duration_s: float) -> list[Fault]:
+    if random.Random(f"logs-{seed}").random() >= LOG_SHARE:
+        return []
+    return _by_themselves(LOG_KINDS, seed, duration_s, 1.0)
 
 
 def _further_faults(seed: int, duration_s: float, *, may_lose_one: bool) -> list[Fault]:

@@ -19,11 +19,12 @@ from odradek.records.batch import (
     check_crc,
     iter_batches,
 )
+from odradek.sim.clients.ledger import LEDGER
 from odradek.sim.faults.disks import _batch_files, damage_in, survives_a_loss
 from odradek.sim.faults.targets import leader, pick, start_again, table_of
 from odradek.sim.observed.viewed import Damage
 from odradek.sim.observed.views import OUT_OF_THE_ISR
-from odradek.sim.plan import Fault
+from odradek.sim.plan import COMPACTED, Fault
 from odradek.sim.world import SimBroker, World
 
 File = tuple[MemoryDisk, str, _Inode]
@@ -111,14 +112,16 @@ def _is_as_it_was(inode: _Inode, at: int, header: BatchHeader) -> bool:
 
 
 def _cut(world: World, broker: SimBroker, file: File) -> None:
-    """Of the first segment nobody can tell that it was there: records below the next one may have been deleted on request."""
+    """Of the first segment nobody can tell that it was there: records below the next one may have been deleted on request; and of a log that
+    may have been compacted nobody can tell that batches at the end of a segment were."""
     disk, path, inode = file
     random = world.loop.random
     directory, _, name = path.rpartition("/")
     node = disk._node(tuple(directory.split("/")))
     names = sorted(one for one in node.entries if one.endswith(LOG_SUFFIX))
     is_first, is_last = name == names[0], name == names[-1]
-    if random.random() < 0.3 and not is_first:
+    may_have_gaps = not is_last and (directory.startswith(("__", COMPACTED)) or directory.startswith(LEDGER))
+    if random.random() < 0.3 and not is_first and not may_have_gaps:
         disk.root.child(directory).remove(name)
         world.note(f"{path} of {broker.name} is gone")
 
@@ -131,6 +134,9 @@ def _cut(world: World, broker: SimBroker, file: File) -> None:
     before, after = len(inode.data), int(random.random() * len(inode.data))
     ends = [position + header.size_bytes for position, header in iter_batches(bytes(inode.data))]
     whole = max((end for end in ends if end <= after), default=0)
+    if may_have_gaps and whole == after:
+        after = whole + 1 if whole < before else before - 1
+        whole = max((end for end in ends if end <= after), default=0)
     for content in (inode.data, inode.durable):
         del content[after:]
     world.note(f"{path} of {broker.name} has {after} bytes of {before}")
