@@ -14,7 +14,7 @@ from odradek.sim.run import OK, describe, run
 # chosen so that no fault is left out. What a seed does shifts with the code: docs/simulator.md tells which seeds found which
 # bugs, and each of these bugs has a test of its own.
 BEYOND = (2221, 9029, 880104)
-CHOSEN = (20, 71, 94, 96, 116, 189, 258, 759, 823, 879)
+CHOSEN = (20, 69, 71, 94, 116, 189, 258, 759, 823, 879)
 SEEDS = (*range(12), *CHOSEN, *BEYOND)
 
 
