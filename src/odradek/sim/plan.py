@@ -85,7 +85,7 @@ BATCH_KINDS: dict[str, tuple[str, int, float, float]] = {
     "batch_bit_flipped_hot": ("F20", 1, 0.5, 5.0),
 }
 # Of whole logs (`faults.damage`), in one of thirteen of the seeds in which one copy may be lost. Not where less or more is drawn: of
-# the first 128 seeds 97 alone has a cleaner that finds its log cut, and 62 a disk that is full.
+# the first 128 seeds 97 alone has a cleaner that finds its log cut, and 59 alone fills a disk to its end.
 LOG_KINDS: dict[str, tuple[str, int, float, float]] = {
     "log_overwritten": ("F20", 3, 0.5, 5.0),
     "log_cut_short": ("F17", 3, 0.5, 5.0),
