@@ -78,6 +78,18 @@ class _Inode:
         self.dirty.clear()
         self.cut_to = UNLIMITED
 
+    def damage(self, at: int, what: bytes) -> None:
+        """Other bytes than were written, on the platter too as far as that goes."""
+        self.data[at : at + len(what)] = what[: max(len(self.data) - at, 0)]
+        durable = bytearray(self.durable)
+        durable[at : at + len(what)] = what[: max(len(durable) - at, 0)]
+        self.durable = bytes(durable)
+
+    def shorten(self, size_bytes: int) -> None:
+        """Its end is lost, on the platter too."""
+        del self.data[size_bytes:]
+        self.durable = self.durable[:size_bytes]
+
     def left_by_power_cut(self, choose: Choose) -> bytes:
         """What a power cut leaves of its bytes."""
         if self.is_durable:
@@ -268,11 +280,7 @@ class MemoryDisk:
     def flip_bit(self, path: str, bit: int) -> None:
         """On the platter: synced and not, alike. `path` is relative to the root."""
         inode = self._find(path)
-        inode.data[bit // 8] ^= 1 << (bit % 8)
-        if bit // 8 < len(inode.durable):
-            durable = bytearray(inode.durable)
-            durable[bit // 8] ^= 1 << (bit % 8)
-            inode.durable = bytes(durable)
+        inode.damage(bit // 8, bytes([inode.data[bit // 8] ^ 1 << (bit % 8)]))
 
     def file_at(self, path: str) -> "_Inode | None":
         """What stands under that name now, to be compared with what stood there before."""

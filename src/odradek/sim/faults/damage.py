@@ -91,19 +91,14 @@ def _overwrite(world: World, broker: SimBroker, file: File) -> None:
     least = max(position + ATTRIBUTES_OFFSET, begin) + 1
     end = least + int(random.random() * (position + header.size_bytes - least + 1))
     what = bytes(end - begin) if random.random() < 0.5 else random.randbytes(end - begin)
-    _put(inode, begin, what)
+    inode.damage(begin, what)
     spared = [at for at, one in batches[first : last + 1] if _is_as_it_was(inode, at, one)]
     for at in spared:  # zeros, where there were zeros
-        _put(inode, at + CRC_OFFSET, bytes([inode.data[at + CRC_OFFSET] ^ 1]))
+        inode.damage(at + CRC_OFFSET, bytes([inode.data[at + CRC_OFFSET] ^ 1]))
         begin, end = min(begin, at + CRC_OFFSET), max(end, at + ATTRIBUTES_OFFSET)
     offsets = f"from offset {batches[first][1].base_offset} to {header.last_offset}"
     world.note(f"{path} of {broker.name}: bytes {begin} to {end} are overwritten, {offsets}")
     _counts_until_it_is_noticed(world, broker, path, damage_in(disk, path, begin, end))
-
-
-def _put(inode: _Inode, at: int, what: bytes) -> None:
-    for content in (inode.data, inode.durable):
-        content[at : at + len(what)] = what[: max(len(content) - at, 0)]
 
 
 def _is_as_it_was(inode: _Inode, at: int, header: BatchHeader) -> bool:
@@ -137,8 +132,7 @@ def _cut(world: World, broker: SimBroker, file: File) -> None:
     if may_have_gaps and whole == after:
         after = whole + 1 if whole < before else before - 1
         whole = max((end for end in ends if end <= after), default=0)
-    for content in (inode.data, inode.durable):
-        del content[after:]
+    inode.shorten(after)
     world.note(f"{path} of {broker.name} has {after} bytes of {before}")
     rest = bytes(inode.data[whole:after])
 

@@ -80,7 +80,7 @@ def index_misdirected(world: World, fault: Fault) -> bool:
     _, source, block = files[first]
     _, target, written = files[(first + 1) % len(files)]
     broker.kill()
-    written.data[: len(block.data)] = block.data
+    written.data[: len(block.data)] = block.data  # and longer by it perhaps
     written.durable = bytes(block.data) + written.durable[len(block.data) :]
     world.note(f"{source} written over {target}")
     start_again(world, broker, fault.lasts_s)
@@ -113,9 +113,7 @@ def _tear_an_index(world: World, broker: SimBroker, fault: Fault) -> None:
         disk.root.child(directory).remove(name)
         world.note(f"{path} is gone")
     else:
-        size = len(inode.data) // 2 + 1
-        del inode.data[size:]
-        inode.durable = inode.durable[:size]
+        inode.shorten(len(inode.data) // 2 + 1)
         world.note(f"{path} is cut to {len(inode.data)} bytes")
 
 
