@@ -131,8 +131,8 @@ class OfTables(NamedTuple):
 
 WITH_A_MIXED_GROUP = {"mixed_group": "range", "has_static_members": True}
 OF_TABLES = (
-    *[OfTables((number,)) for number in (0, 1, 5, 6, 7)],
-    OfTables((2, 3, 4)),
+    *[OfTables((number,)) for number in (0, 1, 4, 5, 6, 7)],
+    OfTables((2, 3)),
     OfTables((8, 9, 17), {"replica.fetch.max.bytes": "200"}),
     OfTables((16,)),
     OfTables((10, 11, 12), _of_mixed_groups(3, 2), WITH_A_MIXED_GROUP),
