@@ -238,6 +238,13 @@ def test_names_are_not_looked_for_behind_more_than_a_decoder_reads() -> None:
         assert bytes_of_names(9, body, rows) == named, rows
 
 
+def test_a_name_that_is_none_takes_nothing_from_those_before_it() -> None:
+    """Ninety megabytes of names, and as many lengths below zero behind them, were read after all."""
+    name, none = bytes((0, 3)) + b"abc" + bytes(4), b"\x80\x00" + bytes(4)
+    head = b"\xff\xff" + bytes((0, 1, 0, 0, 0, 9, 0, 0, 0, 3))
+    assert bytes_of_names(8, memoryview(head + name + none + name), 100) == 6
+
+
 def test_a_group_brings_as_much_as_the_topic_of_groups_takes(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:

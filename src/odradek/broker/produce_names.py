@@ -39,7 +39,7 @@ def _steps(body: memoryview) -> Iterator[int]:
     position += 4
     for _ in range(topics):
         (size,) = _SHORT(body, position)
-        yield size
+        yield max(size, 0)  # one below zero is no name: the decoder stops there
         position += 2 + max(size, 0)
         (partitions,) = _INT(body, position)
         position += 4
