@@ -521,6 +521,31 @@ def test_a_mistake_in_one_answer_keeps_nobody_from_another_one(
     assert any("a mistake of ours" in line.text for line in told(world, fx.LogLine))
 
 
+def test_a_want_that_keeps_one_from_being_refused_keeps_no_coordinator_from_being_loaded_again(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The memory that a step lacked its refusals may lack as well. It was over, and in its place, for good."""
+    ready(world)
+    shards = world[1].broker.groups
+    (shard,) = shards.shards.values()
+    heard: list[object] = []
+
+    def no_memory(*_: object) -> None:
+        raise MemoryError
+
+    shards._calls |= {
+        101: Call(shard, HeartbeatRequest(), 4, no_memory),
+        102: Call(shard, HeartbeatRequest(), 4, heard.append),
+    }
+    with monkeypatch.context() as patch:
+        patch.setattr(GroupCoordinator, "step", no_memory)
+        world.send(1, commit(5), 8)
+    world.settle()
+    assert len(heard) == 1 and shards._calls == {}
+    go_on(world, 1, LOAD_AGAIN_MS)
+    assert code_of(world.call(1, commit(6), 8)) == ErrorCode.NONE
+
+
 def test_a_mistake_of_ours_as_the_lead_goes_leaves_no_coordinator_behind(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:

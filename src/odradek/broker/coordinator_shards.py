@@ -7,6 +7,7 @@ when it ceases to. What it is told by the log comes at the end of a turn, as eve
 
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import chain
 from traceback import format_exc
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
@@ -387,7 +388,9 @@ class CoordinatorShards(Organ, Generic[C]):
         self._arm(shard, None)
         for number in [number for number, call in self._calls.items() if call.shard is shard]:
             call = self._calls.pop(number)
-            call.done(self._refused(call.request, call.version, ErrorCode.NOT_COORDINATOR))
+            self._give(
+                call.done, partial(self._refused, call.request, call.version, ErrorCode.NOT_COORDINATOR)
+            )
 
     # -------------------------------------------------------------------------------------------------- time
 
