@@ -11,9 +11,9 @@ import pytest
 from odradek.broker import effects as fx
 from odradek.broker.replica_manager import Stop
 from odradek.log import files
-from odradek.log.errors import CorruptLog, StorageError
+from odradek.log.errors import CorruptLog, NoDescriptor, StorageError
 from odradek.model.error_codes import ErrorCode
-from odradek.model.ids import EPOCH_DURING_DELETE, NO_EPOCH
+from odradek.model.ids import EPOCH_DURING_DELETE, NO_EPOCH, NO_TOPIC_ID, TopicPartition
 from tests.broker.world import T0, World, batch, told
 
 
@@ -687,6 +687,25 @@ def test_a_thread_that_finds_no_descriptor_either_tries_again_ever_more_rarely(
     pass_time(unopened, 2)
     run_thread(unopened, 2)
     assert registered_again(unopened, 2) == ["t-0 could not be used at first"]
+
+
+def test_a_log_that_no_thread_can_open_does_not_stand_before_others(
+    unopened: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that takes more descriptors, or more memory, than there are; or a mistake of ours in it."""
+    retries = unopened[2].broker.replicas.retries
+    unopened.lead(2, isr=(2,), tell=(2,))
+    pass_time(unopened, 2)
+    other = TopicPartition("other", 0)
+    logs = unopened[2].logs
+    logs._hosted.refuse(other, logs.directories[0], NoDescriptor("too many"))
+    retries.later(other, NO_TOPIC_ID, unopened.now_ms)
+    (asked,) = told(unopened, fx.RunAside, 2)
+    unopened[2].broker.answered(asked.request_id, None, unopened.now_ms)
+    unopened.settle()
+    pass_time(unopened, 2)
+    (asked,) = told(unopened, fx.RunAside, 2)
+    assert asked.work.topic_partition == other
 
 
 def test_a_log_that_a_thread_finds_damaged_is_fetched_anew_from_its_leader(unopened: World) -> None:

@@ -1,9 +1,11 @@
 """All logs of a broker: directories, checkpoints, deletion, retention, a stop in order and one that was not."""
 
 import errno
+import os
 import shutil
 import weakref
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -1071,3 +1073,63 @@ def test_whoever_knows_the_other_copies_is_told_of_a_broken_log_though_nothing_c
     assert [broken for broken, _ in told] == [A] and manager.refused[A].message == "half of a change"
     manager.checkpoint_recovery_points()
     assert "a 0 5" in (tmp_path / "1" / "recovery-point-offset-checkpoint").read_text()
+
+
+def open_files(path: Path) -> list[str]:
+    """Of this process, below `path`."""
+    found = []
+    for name in os.listdir("/proc/self/fd"):
+        with suppress(OSError):  # that of the listing itself
+            found.append(os.readlink(f"/proc/self/fd/{name}"))
+    return [name for name in found if name.startswith(f"{path}/")]
+
+
+def test_a_log_for_which_there_were_too_few_descriptors_holds_none(
+    start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The error that is kept knew the frames in which it came up, and their open files: what became free was held by the next attempt
+    that failed."""
+    produce(start().get_or_create(A, TOPIC_ID, now_ms=NOW), batch(5))
+    really_open = files.os.open
+
+    def without_second(path: str, *arguments: Any, **options: Any) -> int:
+        if str(path).endswith(".txnindex"):
+            raise OSError(errno.EMFILE, "Too many open files")
+        return really_open(path, *arguments, **options)
+
+    log_directory = tmp_path / "1" / "a-0"
+    with monkeypatch.context() as patch:
+        patch.setattr(files.os, "open", without_second)
+        manager = start()
+        assert manager.is_unopened(A) and open_files(log_directory) == []
+        load = manager.load_late(A, NOW)
+        assert not load.run()
+        assert isinstance(manager.loaded_late(load)[1], NoDescriptor) and open_files(log_directory) == []
+    load = manager.load_late(A, NOW)
+    assert load.run() and manager.loaded_late(load) == ([], None)
+
+
+def test_a_checkpoint_that_is_written_as_a_log_is_opened_late_keeps_what_it_says_of_it() -> None:
+    """Neither among those in use nor among those refused, it would begin at 0 again after a crash, and nothing of it would be flushed."""
+    disk = MemoryDisk()
+    first = LogManager([disk.root], BrokerSettings({}))
+    produce(first.get_or_create(A, TOPIC_ID, now_ms=NOW), batch(5))
+    first.close({A: 5})
+    disk.restart()
+    disk.inject("open", errno.EMFILE, name=".log", times=1)
+    manager = LogManager([disk.root], BrokerSettings({}))
+    manager.load(NOW)
+    (directory,) = manager.directories
+    really_adopt = manager.adopt
+
+    def adopt(*arguments: Any) -> None:
+        if directory.checkpointing.acquire(blocking=False):  # what a thread that comes now does
+            directory.checkpointing.release()
+            manager.checkpoint_recovery_points()
+        really_adopt(*arguments)
+
+    manager.adopt = adopt  # type: ignore[method-assign]
+    load = manager.load_late(A, NOW)
+    load.run()
+    assert manager.loaded_late(load) == ([], None)
+    assert directory.recovery_points.offsets == {A: 5}

@@ -112,7 +112,9 @@ class LogRetries(Organ):
         notes, refusal = self._logs.loaded_late(load)
         self._effects += [LogLine("warning", f"{topic_partition}: {note}") for note in notes]
         if isinstance(refusal, NoDescriptor):
-            self._end_round(now_ms)  # there is none for the others either
+            # There is none for the others either; or it alone takes more than there is, and then it is not to stand before them.
+            self.wanted[topic_partition] = self.wanted.pop(topic_partition)
+            self._end_round(now_ms)
             return
         self.wanted.pop(topic_partition, None)
         if refusal is None:

@@ -73,6 +73,12 @@ def of_a_read(error: OSError | MemoryError) -> OSError:
     return NotOpened(error.errno, error.strerror) if error.errno == errno.ENOMEM else error
 
 
+def to_be_kept(error: StorageError) -> StorageError:
+    """Without the frames in which it came up: as long as it is kept they would keep the files that were open in them."""
+    error.__cause__ = error.__context__ = None
+    return error.with_traceback(None)
+
+
 def named(error: OSError, doing: str) -> StorageError:
     """The error by its own name, with what was being done when it came."""
     text = f"{doing}: {error.strerror or error}"

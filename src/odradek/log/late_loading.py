@@ -5,7 +5,7 @@ away.
 """
 
 from odradek.log.config import LogConfig
-from odradek.log.errors import NoDescriptor, StorageError
+from odradek.log.errors import NoDescriptor, StorageError, to_be_kept
 from odradek.log.log_directory import LogDirectory
 from odradek.log.recovery import Recovered, open_log
 from odradek.model.ids import TopicPartition
@@ -34,7 +34,7 @@ class LateLoad:
             )
             self.directory.ends_are_known({self.topic_partition: recovered.log.log_end_offset})
         except StorageError as error:
-            self.refusal = error
+            self.refusal = to_be_kept(error)
             return False
         self.recovered = recovered
         return True

@@ -5,7 +5,7 @@ from typing import Protocol
 
 from odradek.log import checkpoints
 from odradek.log.duplicate_logs import DuplicateLog, topic_id_in, why_both_cannot_be
-from odradek.log.errors import StorageError
+from odradek.log.errors import StorageError, to_be_kept
 from odradek.log.hosted_logs import HostedLogs
 from odradek.log.log_directory import FUTURE_SUFFIX, LogDirectory, moves_of, parse_directory_name
 from odradek.log.partition_log import PartitionLog
@@ -143,7 +143,7 @@ class LogLoading:
         except StorageError as error:
             if not directory.is_online:
                 raise
-            self._hosted.refused[topic_partition] = error
+            self._hosted.refused[topic_partition] = to_be_kept(error)
             notes.append(f"{topic_partition} is refused: {error.message}")
             return
         notes += [f"{topic_partition}: {note}" for note in recovered.notes]

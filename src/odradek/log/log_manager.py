@@ -167,8 +167,9 @@ class LogManager:
                 load.recovered.log.segments.close_handles()
             refusal = self.refused[topic_partition] = load.refusal if directory.is_online else offline
             return [], refusal
-        del self.refused[topic_partition]
-        self.adopt(topic_partition, directory, load.recovered.log)
+        with directory.checkpointing:  # whoever writes them finds it in one of these tables
+            del self.refused[topic_partition]
+            self.adopt(topic_partition, directory, load.recovered.log)
         return load.recovered.notes, None
 
     def _refuse_while_it_is_opened(self, topic_partition: TopicPartition) -> None:
