@@ -1133,3 +1133,66 @@ def test_a_checkpoint_that_is_written_as_a_log_is_opened_late_keeps_what_it_says
     load.run()
     assert manager.loaded_late(load) == ([], None)
     assert directory.recovery_points.offsets == {A: 5}
+
+
+def test_a_log_that_is_opened_late_without_its_end_holds_up_nobody_who_cuts_another_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The loop waits for the lock of the checkpoints, and is not to wait with it for the disk of a thread."""
+    disk = MemoryDisk()
+    first = LogManager([disk.root], BrokerSettings({}))
+    produce(first.get_or_create(A, TOPIC_ID, now_ms=NOW), batch(5))
+    first.close({A: 5})
+    disk.restart()
+    disk.inject("open", errno.EMFILE, name=".log", times=1)
+    manager = LogManager([disk.root], BrokerSettings({}))
+    manager.load(NOW)
+    (directory,) = manager.directories
+    directory.recovery_points.set(A, 0)  # as after a power cut, that took the records
+    for checkpoint in (directory.high_watermarks, directory.cleaned_to):
+        checkpoint.set(A, 9)
+    locked: list[bool] = []
+    really_replace = MemoryDirectory.replace
+
+    def replace(*arguments: Any, **options: Any) -> None:
+        locked.append(directory.checkpointing.locked())
+        really_replace(*arguments, **options)
+
+    load = manager.load_late(A, NOW)
+    with monkeypatch.context() as patch:
+        patch.setattr(MemoryDirectory, "replace", replace)
+        assert load.run()
+    assert True not in locked
+    assert manager.loaded_late(load)[1] is None and manager.logs[A].log_end_offset == 5
+    found = LogManager([disk.root], BrokerSettings({})).directories[0]
+    found.read_checkpoints([])
+    assert found.high_watermarks.offsets == {A: 5} and found.cleaned_to.offsets.get(A, 0) <= 5
+
+
+def test_a_log_is_opened_late_as_its_topic_was_configured_at_the_start() -> None:
+    """What was known then is forgotten with the last replica of the topic that is in use. Where nothing is compacted a gap is taken
+    for records that a power cut took, and all behind it is cut off."""
+    disk = MemoryDisk()
+    settings = BrokerSettings({})
+    overrides: dict[str, str] = {"cleanup.policy": "compact"}
+
+    def manager() -> LogManager:
+        return LogManager(
+            [disk.root], settings, topic_settings=lambda topic: TopicSettings(settings, overrides)
+        )
+
+    log = manager().get_or_create(A, TOPIC_ID, now_ms=NOW)
+    follow(log, batch(1))
+    follow(log, batch(1, base_offset=5))
+    log.directory.remove("offset-gaps")  # Apache's broker makes none
+    disk.restart()
+    disk.inject("open", errno.EMFILE, name=".log", times=1)
+    again = manager()
+    again.load(NOW)
+    assert again.is_unopened(A)
+    overrides.clear()
+    again.forget_config(A.topic)
+    load = again.load_late(A, NOW)
+    load.run()
+    assert again.loaded_late(load) == ([], None)
+    assert offsets(again.logs[A]) == [0, 5]

@@ -32,7 +32,14 @@ class LateLoad:
             recovered = open_of(
                 self.directory, self.topic_partition, self._config, was_clean=False, now_ms=self._now_ms
             )
-            self.directory.ends_are_known({self.topic_partition: recovered.log.log_end_offset})
+            log = recovered.log
+            # As `ends_are_known` at the start; the loop does not wait for this.
+            lowering = self.directory.lowering(
+                self.topic_partition, log.log_end_offset, log.log_start_offset
+            )
+            fault = None if lowering is None else lowering.run()
+            if isinstance(fault, StorageError):
+                raise fault
         except StorageError as error:
             self.refusal = to_be_kept(error)
             return False

@@ -71,6 +71,8 @@ class LogManager:
         # Of logs that could not be made, for want of a descriptor, say: where something of them may lie.
         self._begun: dict[TopicPartition, LogDirectory] = {}
         self._loading: set[TopicPartition] = set()  # a thread opens them
+        # As the topics of those that were not opened were configured at the start, for their recovery: see `TopicConfigs.at_start`.
+        self._unopened: dict[TopicPartition, LogConfig] = {}
         self.futures = FutureLogs(self)  # copies of some of these, on their way into other directories
         self.left_out: dict[str, StorageError] = dict(left_out or {})
         self._loaded: set[str] = set()  # directories of which every log is known
@@ -122,6 +124,7 @@ class LogManager:
             self._loaded.add(directory.path)
             if was_clean:
                 clean.append(directory.path)
+        self._unopened = {key: self.config_of(key.topic) for key in self.refused if self.is_unopened(key)}
         self.futures.load(now_ms, notes)
         for path in self.offline_directories:
             self.let_go(path)
@@ -151,9 +154,8 @@ class LogManager:
     def load_late(self, topic_partition: TopicPartition, now_ms: int) -> LateLoad:
         """Of one that `is_unopened`: what a thread does. Until `loaded_late` it is not taken away, by whomever."""
         self._loading.add(topic_partition)
-        return LateLoad(
-            topic_partition, self._homes[topic_partition], self.config_of(topic_partition.topic), now_ms
-        )
+        config = self._unopened.get(topic_partition) or self.config_of(topic_partition.topic)
+        return LateLoad(topic_partition, self._homes[topic_partition], config, now_ms)
 
     def loaded_late(self, load: LateLoad) -> tuple[list[str], StorageError | None]:
         """Lines for the log file, and why it cannot be used; None: it is in use from now on."""
@@ -167,6 +169,7 @@ class LogManager:
                 load.recovered.log.segments.close_handles()
             refusal = self.refused[topic_partition] = load.refusal if directory.is_online else offline
             return [], refusal
+        self._unopened.pop(topic_partition, None)
         with directory.checkpointing:  # whoever writes them finds it in one of these tables
             del self.refused[topic_partition]
             self.adopt(topic_partition, directory, load.recovered.log)
