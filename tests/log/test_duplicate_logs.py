@@ -1,11 +1,13 @@
 """Logs of one name in several directories, and a deletion while one of them is away (KAFKA-16157)."""
 
+import errno
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from odradek.log import checkpoints
+from odradek.log import checkpoints, files
 from odradek.log.errors import CorruptLog, DirectoryOffline, DiskFault, StorageError
 from odradek.log.files import OsDirectory
 from odradek.log.log_manager import LogManager
@@ -54,6 +56,31 @@ def two(tmp_path: Path) -> list[Path]:
     holding(paths[0], TOPIC_ID, 3)
     holding(paths[1], OTHER_ID, 5)
     return paths
+
+
+def test_of_two_topics_the_one_on_a_good_disk_is_served_though_the_other_could_not_be_read_twice(
+    two: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither opened nor asked of which topic it is, for want of descriptors, it had its error taken for that of the good one: which
+    was damaged by that, and offline in an ISR of its own."""
+    really_open = files.os.open
+    wanted = 0
+
+    def opens(path: str, *arguments: Any, **options: Any) -> int:
+        nonlocal wanted
+        is_log = str(path).startswith(f"{two[1]}/a-0") and str(path).endswith(".log")
+        if is_log or (wanted and str(path) == f"{two[1]}/a-0/partition.metadata"):
+            wanted += 1
+            raise OSError(errno.EMFILE, "Too many open files")
+        return really_open(path, *arguments, **options)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(files.os, "open", opens)
+        manager = load(two)
+    assert wanted == 2 and list(manager.offline_directories) == [str(two[1])]
+    assert manager.resolve_topic_id(A, TOPIC_ID, NOW) == []
+    assert not manager.is_damaged(A)
+    assert manager.get_or_create(A, TOPIC_ID, now_ms=NOW).log_end_offset == 3
 
 
 @pytest.mark.parametrize(("meant", "end", "stray"), [(TOPIC_ID, 3, 1), (OTHER_ID, 5, 0)])

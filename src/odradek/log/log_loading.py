@@ -119,10 +119,12 @@ class LogLoading:
             self._hosted.ambiguous[topic_partition] = [self._hosted.take(topic_partition, first)]
         try:
             self._load_log(directory, topic_partition, was_clean, now_ms, notes)
+            found = self._hosted.take(topic_partition, directory)
         except StorageError:
             del self._hosted.homes[topic_partition]
+            self._hosted.refused.pop(topic_partition, None)
             raise
-        self._hosted.ambiguous[topic_partition].append(self._hosted.take(topic_partition, directory))
+        self._hosted.ambiguous[topic_partition].append(found)
         named = " and in ".join(other.path for other, _ in others)
         notes.append(
             f"{topic_partition} is in {directory.path} and in {named}, of different topics: none is served before "
