@@ -446,6 +446,28 @@ def test_a_copy_of_another_topic_of_that_name_goes(world: Directories) -> None:
     assert world.manager.futures.logs == {} and [n.endswith("-delete") for n in world.names(1)] == [True]
 
 
+@pytest.mark.parametrize("topic_id", [OTHER_ID, TOPIC_ID, NO_TOPIC_ID])
+def test_a_copy_of_another_topic_goes_as_soon_as_the_log_in_use_is_opened(
+    world: Directories, topic_id: TopicId
+) -> None:
+    """For which there was no descriptor at the start. Filled up from where the copy ends, it took the place of the log."""
+    world.move_to("/b")
+    disk = MemoryDisk("/a")
+    world.disks = (disk, world.disks[1])
+    Directories(disk, MemoryDisk("/none")).manager.get_or_create(TP, topic_id, now_ms=NOW)
+    disk.inject("open", errno.EMFILE, name=".log", times=1)
+    manager = world.start()
+    assert manager.is_unopened(TP) and TP in manager.futures.logs
+    load = manager.load_late(TP, NOW)
+    load.run()
+    notes, fault = manager.loaded_late(load)
+    assert fault is None
+    is_other = topic_id == OTHER_ID
+    assert (TP in manager.futures.logs) is not is_other
+    assert [name.endswith("-delete") for name in world.names(1)] == [is_other]
+    assert ["of another topic" in note for note in notes] == [True] * is_other
+
+
 def test_of_two_copies_one_goes_on(world: Directories) -> None:
     """The first was cancelled and its new name lost to a power cut."""
     world.move_to("/b")

@@ -72,6 +72,10 @@ class LogsInUse(Protocol):
     ) -> str: ...
 
 
+def _is_of_another_topic(future: PartitionLog, current: PartitionLog) -> bool:
+    return NO_TOPIC_ID not in (future.topic_id, current.topic_id) and future.topic_id != current.topic_id
+
+
 def is_too_long(topic_partition: TopicPartition) -> bool:
     """The name of a future log is found again by what it begins with, so none of it may be left out (KAFKA-4893)."""
     return len(str(topic_partition)) + UNIQUE_LENGTH + len(FUTURE_SUFFIX) > LONGEST_NAME
@@ -178,10 +182,21 @@ class FutureLogs:
         notes += [f"{topic_partition}, on its way to {directory.path}: {note}" for note in recovered.notes]
         if current is None:
             self._keep(topic_partition, directory, name, log)
-        elif NO_TOPIC_ID not in (log.topic_id, current.topic_id) and log.topic_id != current.topic_id:
+        elif _is_of_another_topic(log, current):
             self._remove(topic_partition, directory, name, log, DELETE_SUFFIX, now_ms)
         else:
             self._number(self._keep(topic_partition, directory, name, log), current)
+
+    def opened_late(self, topic_partition: TopicPartition, now_ms: int) -> list[str]:
+        """The log in use was not open yet when its copy was found, which may be one of another topic. Lines for the log file."""
+        future = self.logs.get(topic_partition)
+        if future is None or not _is_of_another_topic(future.log, self._manager.logs[topic_partition]):
+            return []
+        try:
+            line = self.drop(topic_partition, now_ms)
+        except StorageError as error:  # it is dropped all the same, and looked at again at the next start
+            line = error.message
+        return [f"a copy on its way to {future.directory.path} is of another topic: {line}"]
 
     # ------------------------------------------------------------------------------------------------ dropped
 

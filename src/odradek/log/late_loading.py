@@ -23,14 +23,14 @@ class LateLoad:
         # Until it was run: a thread that fails as nobody foresaw is one of which there were too few.
         self.refusal: StorageError = NoDescriptor(f"{topic_partition} could not be opened by a thread")
         self._config = config
-        self._now_ms = now_ms
+        self.now_ms = now_ms
 
     def run(self) -> bool:
         """Whatever the last life ended like, what was begun at the start may have been half done: so nothing is taken for
         synced but what is below the recovery point, as after a crash."""
         try:
             recovered = open_of(
-                self.directory, self.topic_partition, self._config, was_clean=False, now_ms=self._now_ms
+                self.directory, self.topic_partition, self._config, was_clean=False, now_ms=self.now_ms
             )
             log = recovered.log
             # As `ends_are_known` at the start; the loop does not wait for this.

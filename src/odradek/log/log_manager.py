@@ -173,7 +173,7 @@ class LogManager:
         with directory.checkpointing:  # whoever writes them finds it in one of these tables
             del self.refused[topic_partition]
             self.adopt(topic_partition, directory, load.recovered.log)
-        return load.recovered.notes, None
+        return load.recovered.notes + self.futures.opened_late(topic_partition, load.now_ms), None
 
     def _refuse_while_it_is_opened(self, topic_partition: TopicPartition) -> None:
         if topic_partition in self._loading:
