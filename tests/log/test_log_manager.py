@@ -11,13 +11,16 @@ from typing import Any
 
 import pytest
 
-from odradek.log import files, segments
+from odradek.log import checkpoints, files, segments
 from odradek.log.errors import DirectoryInUse, DirectoryOffline, NoDescriptor, StorageError, WrongDirectory
 from odradek.log.files import OsDirectory
 from odradek.log.log_manager import LogManager, parse_directory_name
 from odradek.log.memory_files import MemoryDirectory, MemoryDisk
 from odradek.log.partition_log import PartitionLog
+from odradek.log.prepared_files import PreparedFiles
 from odradek.log.scrubbing import Scrubber
+from odradek.log.segment import Segment
+from odradek.log.steps import all_at_once
 from odradek.log.truncation import MOST_SEGMENTS
 from odradek.model.error_codes import ErrorCode
 from odradek.model.errors import ProtocolError
@@ -1196,3 +1199,60 @@ def test_a_log_is_opened_late_as_its_topic_was_configured_at_the_start() -> None
     load.run()
     assert again.loaded_late(load) == ([], None)
     assert offsets(again.logs[A]) == [0, 5]
+
+
+@pytest.mark.parametrize("where", [(Segment, "mark_deleted"), (Segment, "cut"), (PreparedFiles, "put")])
+@pytest.mark.parametrize("after", [0, 1])
+@pytest.mark.parametrize("offset", [0, 3, 7])
+@pytest.mark.parametrize("anew", [False, True])
+def test_a_log_in_whose_cut_memory_ran_out_is_read_again_by_the_next_start(
+    where: tuple[type, str], after: int, offset: int, anew: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All of it was said to have been here, as of a log that was found damaged, and so it was refused for what the cut had taken."""
+    disk = MemoryDisk()
+    first = LogManager([disk.root], BrokerSettings({}))
+    log = first.get_or_create(A, TOPIC_ID, now_ms=NOW)
+    for _ in range(5):
+        produce(log, batch(2))
+        log.roll(NOW)
+    log.flush()
+    first.checkpoint_recovery_points()
+
+    really_done = getattr(*where)
+
+    def no_memory(*arguments: Any) -> Any:
+        nonlocal after
+        after -= 1
+        if after < 0:
+            raise MemoryError
+        return really_done(*arguments)
+
+    steps = log.restarting_at(offset, NOW) if anew else log.truncating_to(offset, NOW)
+    with monkeypatch.context() as patch:
+        patch.setattr(*where, no_memory)
+        with suppress(MemoryError):
+            all_at_once(steps)
+    assert (log.failure is None) is (after >= 0)
+    disk.restart()
+    again = LogManager([disk.root], BrokerSettings({}))
+    again.load(NOW)
+    assert again.refused == {} and again.logs[A].log_end_offset <= 10
+
+
+def test_a_log_in_which_memory_ran_out_is_told_of_though_its_end_cannot_be_written(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """For want of memory as well. Its broker led with it, and answered every request with its failure."""
+    manager = LogManager([MemoryDisk().root], BrokerSettings({}))
+    told: list[TopicPartition] = []
+    manager.on_broken_log = lambda topic_partition, fault: told.append(topic_partition)
+    log = manager.get_or_create(A, TOPIC_ID, now_ms=NOW)
+
+    def no_memory(*_: object) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr(Segment, "note_batch", no_memory)
+    monkeypatch.setattr(checkpoints, "offsets_to_bytes", no_memory)
+    with pytest.raises(MemoryError):
+        produce(log, batch())
+    assert told == [A]

@@ -321,10 +321,12 @@ class LogManager:
     def _log_broken(self, log: LogState, error: StorageError) -> None:
         """May be called from a thread."""
         self.refused[log.topic_partition] = error
-        with suppress(StorageError):  # for want of a descriptor: then it is written with the next checkpoint
-            self._homes[log.topic_partition].end_is_known(log.topic_partition, log.log_end_offset)
-        if self.on_broken_log is not None:
-            self.on_broken_log(log.topic_partition, error)
+        try:
+            with suppress(StorageError):  # for want of a descriptor: then it is written with the next checkpoint
+                self._homes[log.topic_partition].end_is_known(log.topic_partition, log.log_end_offset)
+        finally:  # nor for want of memory
+            if self.on_broken_log is not None:
+                self.on_broken_log(log.topic_partition, error)
 
     def _directory_for_new_log(self, topic_partition: TopicPartition) -> LogDirectory:
         """Where it was asked to be, else where the fewest are."""

@@ -90,6 +90,8 @@ def _cut(log: LogState, offset: int, now_ms: int) -> Generator[None, None, None]
     )
     _lower_flushed_point(log, end_offset, log.log_start_offset, nothing_left=nothing_left)
     try:
+        # Should this fail: what whoever hears of it writes down as having been here.
+        log.log_end_offset = 0 if nothing_left else end_offset
         log.segments.cut(target, cut, end_offset, is_kept=position > 0)
         log.log_end_offset = end_offset
         log.remove_snapshots(stale)
@@ -136,6 +138,7 @@ def _begin_anew(log: LogState, offset: int, now_ms: int) -> Generator[None, None
     _lower_flushed_point(log, log_start_offset, log_start_offset, nothing_left=True)
     try:
         log.log_start_offset = log_start_offset
+        log.log_end_offset = 0  # as in `_cut`
         log.segments.drop_all()
         log.remove_snapshots(stale)
         log.producers = producers
