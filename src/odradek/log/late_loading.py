@@ -34,9 +34,7 @@ class LateLoad:
             )
             log = recovered.log
             # As `ends_are_known` at the start; the loop does not wait for this.
-            lowering = self.directory.lowering(
-                self.topic_partition, log.log_end_offset, log.log_start_offset
-            )
+            lowering = self.directory.lowering(self.topic_partition, log.log_end_offset, log.log_start_offset)
             fault = None if lowering is None else lowering.run()
             if isinstance(fault, StorageError):
                 raise fault

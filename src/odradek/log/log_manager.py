@@ -322,7 +322,8 @@ class LogManager:
         """May be called from a thread."""
         self.refused[log.topic_partition] = error
         try:
-            with suppress(StorageError):  # for want of a descriptor: then it is written with the next checkpoint
+            # For want of a descriptor: then it is written with the next checkpoint.
+            with suppress(StorageError):
                 self._homes[log.topic_partition].end_is_known(log.topic_partition, log.log_end_offset)
         finally:  # nor for want of memory
             if self.on_broken_log is not None:
