@@ -206,6 +206,37 @@ def test_an_answer_for_which_there_is_no_memory_costs_its_connection_and_no_othe
     assert door.metrics.requests_failed_inside == 1
 
 
+def test_an_answer_whose_want_of_memory_cannot_be_told_either_leaves_those_behind_it_to_the_next_turn(
+    loop: asyncio.AbstractEventLoop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """To tell of a mistake takes memory, too. They counted as ready, and in no line of those that are."""
+    door = Door(loop)
+    parked: list[Park] = []
+
+    def park(request: Request) -> Answer:
+        parked.append(Park())
+        return parked[-1]
+
+    door.decide = park
+    (_, poor), (_, other) = door.connect(), door.connect()
+    for transport in (poor, other):
+        transport.feed(request())
+
+    def no_memory(*_: object) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr(poor, "write", no_memory)
+    for place in parked:
+        place.complete(Reply([b"ok"]))
+    with monkeypatch.context() as patch:
+        patch.setattr(door.gateway, "refused", no_memory)
+        with pytest.raises(MemoryError):
+            door.gateway.end_turn()
+    door.gateway.end_turn()
+    assert other.written.endswith(b"ok")
+    assert poor.was_closed and not other.was_closed
+
+
 def test_what_one_read_makes_due_is_done_before_the_callback_ends(loop: asyncio.AbstractEventLoop) -> None:
     """A produce on one connection wakes the fetch parked on another: no further turn of the loop."""
     door = Door(loop)

@@ -318,14 +318,20 @@ class Gateway:
                 ready = self._ready
                 if ready:
                     self._ready = []
-                    for connection in ready:
-                        connection.is_marked_ready = False
-                        try:
-                            connection.flush()
-                        except Exception as error:
-                            # No memory for what is to leave, or a mistake of ours. Those behind it have answers, too.
-                            self.refused(connection, CloseConnection.because(error))
-                            connection.abort()
+                    ready.reverse()
+                    try:
+                        while ready:
+                            connection = ready.pop()
+                            connection.is_marked_ready = False
+                            try:
+                                connection.flush()
+                            except Exception as error:
+                                # No memory for what is to leave, or a mistake of ours. Those behind it have answers, too.
+                                connection.abort()
+                                self.refused(connection, CloseConnection.because(error))
+                    finally:
+                        if ready:  # there was no memory to tell of it
+                            self._ready += reversed(ready)
             if self._throttles.changes != self._quotas_seen:
                 self._quotas_changed()
             self._turn_over()
