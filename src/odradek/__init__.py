@@ -1,3 +1,3 @@
 """Odradek: a Kafka-compatible replicated log whose controller can be understood."""
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"

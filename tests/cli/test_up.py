@@ -19,6 +19,7 @@ from types import SimpleNamespace
 import psutil
 import pytest
 
+from odradek import __version__
 from odradek.cli import up as up_module
 from odradek.cli.output import Failed
 from odradek.cli.up import check_directory
@@ -215,7 +216,8 @@ def test_brokers_are_forked_from_one_import(up):
         assert child.cmdline() == psutil.Process(process.pid).cmdline()
         assert child.name() == f"broker-{broker['id']}"
     log = Path(ready["brokers"][0]["dir"]) / "broker.log"
-    assert eventually(lambda: "serves at" in log.read_text(), what="the broker says where it serves")
+    assert eventually(lambda: " serves at " in log.read_text(), what="the broker says where it serves")
+    assert f"(odradek {__version__}) serves at " in log.read_text(), "in a roll: which release runs here"
 
 
 def test_the_brokers_die_with_a_terminal_that_was_killed(up):

@@ -7,6 +7,7 @@ import time
 
 import pytest
 
+from odradek import __version__
 from odradek.client import sync_connection
 from odradek.client.sync import ANY, SyncClient
 from odradek.client.sync_connection import Address, FrameBuffer, Starting, SyncConnection, Unreachable
@@ -15,6 +16,15 @@ from odradek.protocol.messages.api_versions import ApiVersionsRequest
 from odradek.protocol.messages.metadata import MetadataRequest
 from odradek.protocol.schema import Message, Request
 from tests.client.support import HANG_UP, ScriptedBroker
+
+
+def test_a_broker_is_told_which_version_of_us_asks() -> None:
+    """KIP-511."""
+    with ScriptedBroker() as broker, SyncClient(broker.address, request_timeout_s=60) as client:
+        client.cluster([])
+
+        (asked,) = [request for request in broker.requests if isinstance(request, ApiVersionsRequest)]
+        assert (asked.client_software_name, asked.client_software_version) == ("odradek", __version__)
 
 
 def _hangs_up_behind(broker: ScriptedBroker, request: Request, version: int, correlation_id: int) -> bytes:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from odradek import __version__
 from tests.examples.terminal import README, Terminal, steps
 from tests.support import SHORT_LIVED_JAVA
 
@@ -55,6 +56,7 @@ def test_a_wheel_holds_the_package_and_its_licence_and_nothing_else(wheel: Path)
     with zipfile.ZipFile(wheel) as archive:
         names = archive.namelist()
 
+    assert wheel.name == f"odradek-{__version__}-py3-none-any.whl"
     tops = {name.split("/")[0] for name in names}
     assert {re.sub(r"-\d+(\.\d+)+", "", top) for top in tops} == {
         *("odradek", "odradek.dist-info"),
@@ -81,6 +83,10 @@ def test_an_installed_wheel_goes_through_the_four_steps_of_the_readme(
         cwd=tmp_path,
     )
     assert Path(where.stdout).is_relative_to(installed.parent.parent), where.stdout + where.stderr
+    asked = subprocess.run(
+        [installed, "-m", "odradek", "--version"], capture_output=True, text=True, cwd=tmp_path
+    )
+    assert (asked.stdout, asked.stderr) == (f"{__version__}\n", "")
     typed = steps()
     (last,) = [n for n, step in enumerate(typed) if step.typed.startswith(LAST_OF_STEP_THREE)]
     terminal.follow(typed[: last + 1])

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 
 import click
 
+from odradek import __version__
 from odradek.cli.interrupts import unwind
 from odradek.cli.verbs import ABOUT, ALIASES, VERBS, Verbs
 
@@ -74,6 +75,6 @@ class LazyGroup(VerbGroup):
     help=ABOUT,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-@click.version_option(package_name="odradek", message="%(version)s")
+@click.version_option(__version__, message="%(version)s")
 def odradek() -> None:
     """See `odradek.cli.verbs`."""

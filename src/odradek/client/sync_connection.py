@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
 
+from odradek import __version__
 from odradek.client.addresses import is_ip, no_thread_to_look_up
 from odradek.client.local_peers import is_within_a_host, no_pacing_within_a_host
 from odradek.client.produce_pieces import FileSlice, Piece
@@ -30,7 +31,6 @@ from odradek.protocol.schema import Request, Response
 # A size field above this is no Kafka answer: "HTTP" read as a number is 1.2 GB.
 MAX_ANSWER_BYTES = 1 << 30
 SOFTWARE_NAME = "odradek"
-SOFTWARE_VERSION = "0.1"
 _STEP_BYTES = 1 << 20  # of a `FrameBuffer`, so that it grows a few times and not with every frame
 _LARGEST_KEPT_BYTES = 12 << 20  # above a Fetch of 8 MiB; a record that is larger comes rarely
 _SIZE = struct.Struct(">i")
@@ -299,9 +299,7 @@ class SyncConnection:
         return True
 
     def _negotiate(self, deadline: float) -> None:
-        request = ApiVersionsRequest(
-            client_software_name=SOFTWARE_NAME, client_software_version=SOFTWARE_VERSION
-        )
+        request = ApiVersionsRequest(client_software_name=SOFTWARE_NAME, client_software_version=__version__)
         version = 3
         frame, offset = self._ask_versions(request, version, deadline)
         if frame[offset : offset + 2] == _UNSUPPORTED_VERSION:

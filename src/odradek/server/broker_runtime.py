@@ -11,6 +11,7 @@ import socket
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, TypeVar
 
+from odradek import __version__
 from odradek.broker import effects
 from odradek.broker.assembly import assemble_broker
 from odradek.broker.core import Broker
@@ -214,7 +215,13 @@ class BrokerRuntime:
         if not is_registered.done():
             parts.life.result()
         served = ", ".join(f"{endpoint.host}:{endpoint.port}" for endpoint in self.endpoints)
-        logger.info("broker %d of cluster %s serves at %s", self.broker_id, cluster_id, served)
+        logger.info(
+            "broker %d of cluster %s (odradek %s) serves at %s",
+            self.broker_id,
+            cluster_id,
+            __version__,
+            served,
+        )
 
     async def _answered(self, ask: Callable[[], Awaitable[T]]) -> T:
         """What the store says at the start, though the way to it is lost meanwhile: a member of an ensemble dies, and another one
