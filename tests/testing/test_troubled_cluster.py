@@ -206,6 +206,20 @@ def test_a_follower_stays_out_of_the_isr_however_much_time_passes(cluster: Runni
             assert follower not in cluster.isr(TOPIC)
 
 
+@pytest.mark.parametrize("is_awaited", [True, False])
+def test_a_follower_that_has_left_the_isr_already_stays_out(
+    cluster: RunningCluster, is_awaited: bool
+) -> None:
+    follower = other_than(cluster, cluster.leader(TOPIC))
+
+    with cluster.paused(follower):
+        if is_awaited:
+            cluster.wait_until(lambda: follower not in cluster.isr(TOPIC), "its session has ended")
+    with cluster.shrink_isr(TOPIC, without=follower):
+        assert isinstance(produced(cluster), int)
+        assert follower not in cluster.isr(TOPIC)
+
+
 def test_a_follower_that_cannot_leave_the_isr_goes_on(
     cluster: RunningCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -280,6 +280,11 @@ class LocalCluster:
         leader, partition = self._led(about)
         assert broker_id in partition.assignment.replicas, f"broker {broker_id} has no replica of {about}"
         assert broker_id != leader, f"broker {broker_id} leads {about}; move the leader first"
+        # Or what its controller tells it when it is back would have it follow anew.
+        await self.until(
+            lambda: self._is_told(broker_id),
+            f"broker {broker_id} has heard from the controller what it has to do",
+        )
         fetcher = self._fetcher(about, broker_id, leader)
         assert fetcher is not None, f"broker {broker_id} does not follow {about} yet"
         await self.until(
@@ -292,13 +297,29 @@ class LocalCluster:
             partition.follower_left(follower.broker, follower.source)  # whose fetches would stand for it
         # Or the high watermark would wait for it, and it would be taken back at once.
         follower.last_caught_up_time_ms = follower.last_fetch_time_ms = NEVER_MS
-        runtime = self.runtimes[leader]
-        partition.propose_without((BrokerId(broker_id),))
-        runtime.end_turn()
+        if broker_id in partition.isr:  # it may have left by itself, as after a silence
+            partition.propose_without((BrokerId(broker_id),))
+            self.runtimes[leader].end_turn()
         await self.until(
             lambda: partition.is_isr_settled and broker_id not in partition.isr,
             f"broker {broker_id} has left the ISR of {about}",
         )
+
+    def _is_told(self, broker_id: int) -> bool:
+        """Whether the controller, if it reaches this broker, knows of its present life and has told it all it has to."""
+        told = self.runtimes[broker_id]
+        for controller, runtime in self.runtimes.items():
+            if runtime.controller.is_leading and not self.links.is_shut(controller, broker_id):
+                core, waiting = runtime.controller.core, runtime.controller.unanswered()
+                return (
+                    core is not None
+                    and core.context is not None
+                    and not core.is_writing
+                    and _has_session(told)
+                    and told.broker.broker_epoch in {r.epoch for r in core.context.registrations()}
+                    and waiting.get(BrokerId(broker_id)) == 0
+                )
+        return True
 
     async def replicate_again(self, about: TopicPartition, broker_id: int) -> None:
         runtime = self.runtimes.get(broker_id)
