@@ -213,7 +213,7 @@ def test_some_seeds_have_no_administrators_and_few_may_lose_records() -> None:
     assert sum(plan.has(UNCLEAN) for plan in plans) < administered / 2
 
 
-# Each met something that was wrong once: docs/simulator.md tells what. What they do now has shifted with the code.
+# Each met something that was wrong once. What they do now has shifted with the code.
 @pytest.mark.parametrize("seed", [6, 107, 360, 377])
 def test_a_seed_with_administrators_is_right_and_comes_to_rest(seed: int) -> None:
     plan = draw(seed)

@@ -11,8 +11,8 @@ from odradek.sim.plan import ALL_KINDS, TABLES, draw
 from odradek.sim.run import OK, describe, run
 
 # Beside the first twelve: seeds that `make sim` does not reach, each of which found a bug of ours once; and some of its 2,000,
-# chosen so that no fault is left out. What a seed does shifts with the code: docs/simulator.md tells which seeds found which
-# bugs, and each of these bugs has a test of its own.
+# chosen so that no fault is left out. What a seed does shifts with the code, and each of these bugs has a test of
+# its own.
 BEYOND = (2221, 9029, 880104)
 CHOSEN = (20, 69, 71, 94, 116, 189, 258, 759, 823, 879)
 SEEDS = (*range(12), *CHOSEN, *BEYOND)

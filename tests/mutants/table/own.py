@@ -1,4 +1,4 @@
-"""Bugs of our own that the simulator, a scenario or the exhaustive search found; docs/simulator.md tells how each showed.
+"""Bugs of our own that the simulator, a scenario or the exhaustive search found; docs/simulator.md tells of the most instructive.
 
 Where a seed found one, it stands under that seed's number, though what the seed does has shifted since with the code.
 """
