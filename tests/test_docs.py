@@ -196,6 +196,35 @@ def is_program(name: str) -> bool:
     return {f"{path}.py", f"{path}/__main__.py"} & ends_of_paths() != set()
 
 
+TABLE = re.compile(r"^\|.*\n\|[-|: ]+\n(?:\|.*\n?)+", re.MULTILINE)
+
+
+def rows_of_another_width(text: str) -> list[str]:
+    """Of a table: rows with more or fewer cells than its head, which a renderer cuts or leaves empty."""
+    tables = [
+        table.splitlines() for table in TABLE.findall(re.sub(r"^```.*?^```", "", text, flags=re.M | re.S))
+    ]
+    cells = re.compile(r"(?<!\\)\|")
+    return [
+        row
+        for head, _, *rows in tables
+        for row in rows
+        if len(cells.findall(row)) != len(cells.findall(head))
+    ]
+
+
+def test_every_row_of_a_table_has_as_many_cells_as_its_head() -> None:
+    found = {
+        str(p.relative_to(ROOT)): rows_of_another_width(p.read_text(encoding="utf-8")) for p in documents()
+    }
+    assert {page: rows for page, rows in found.items() if rows} == {}
+
+
+def test_a_row_with_a_bar_of_its_own_is_seen() -> None:
+    text = "| a | b |\n|---|---|\n| `x\\|y` | 1 |\n| `x|y` | 1 |\n| z |\n"
+    assert rows_of_another_width(text) == ["| `x|y` | 1 |", "| z |"]
+
+
 def targets() -> frozenset[str]:
     return frozenset(
         re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
