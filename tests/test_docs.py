@@ -14,6 +14,7 @@ import click
 import pytest
 
 from odradek import __version__
+from odradek.advisor.reassignment_steps import STEPS
 from odradek.broker.handlers.table import HANDLERS
 from odradek.cli.group import odradek
 from odradek.model.properties import parse_properties
@@ -457,6 +458,12 @@ def test_the_scenario_that_the_page_shows_comes_out_as_written() -> None:
     (shown,) = re.findall(r"^```\n(# .*?\n----\n.*?)```", page, re.M | re.S)
 
     assert scenario.play(shown) == shown
+
+
+def test_the_steps_of_a_reassignment_are_those_that_its_status_names() -> None:
+    page = (ROOT / "docs/explain.md").read_text(encoding="utf-8").partition("## The twelve steps")[2]
+
+    assert re.findall(r"^\d+\. (.*)", page, re.M) == list(STEPS)
 
 
 def test_each_request_of_the_table_of_turns_is_one_of_the_benchmark() -> None:
