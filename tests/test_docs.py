@@ -22,7 +22,7 @@ from odradek.model.settings import BROKER_SETTINGS
 from odradek.protocol.api_keys import SERVED, ApiKey
 from odradek.server.exporter.page import families
 from odradek.sim import scenario
-from odradek.sim.plan import CLASSES
+from odradek.sim.plan import CLASSES, TABLES
 from odradek.spark import options, topic_options
 from tests.coordinator.traces import traces
 from tests.mutants.table import EXHIBITS
@@ -353,6 +353,19 @@ def test_the_page_of_the_simulator_names_each_class_of_faults() -> None:
     (named,) = re.findall(r"the classes are those of `plan\.CLASSES`: ([a-z, ]+)\.", text)
 
     assert named.split(", ") == list(CLASSES)
+
+
+def test_the_page_of_the_simulator_has_each_kind_of_fault_in_the_row_of_its_number() -> None:
+    text = (ROOT / "docs" / "simulator.md").read_text(encoding="utf-8").partition("## Faults")[2]
+    rows = {
+        number: set(re.findall(r"`(\w+)`", row))
+        for head, row in re.findall(r"^\| ((?:F\d+(?:, )?)+|-) \|(.*)", text, re.M)
+        for number in head.split(", ")
+    }
+    drawn = {kind: number for table in TABLES for kind, (number, *_) in table.items()}
+
+    assert set().union(*rows.values()) == set(drawn)
+    assert {kind: number for kind, number in drawn.items() if kind not in rows.get(number, ())} == {}
 
 
 def test_the_traces_a_page_names_are_played() -> None:
