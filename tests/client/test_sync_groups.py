@@ -7,6 +7,7 @@ import pytest
 from odradek.client import sync_groups
 from odradek.client.sync import SyncClient
 from odradek.model.error_codes import ErrorCode
+from odradek.model.errors import ProtocolError
 from odradek.model.ids import TopicPartition
 from odradek.protocol.messages.delete_groups import (
     DeletableGroupResult,
@@ -118,3 +119,25 @@ def test_an_offset_of_zero_is_committed_and_one_of_minus_one_is_not(
         ),
     )
     assert sync_groups.committed(client, "billing") == {ORDERS: 0, TopicPartition("orders", 2): 7}
+
+
+def test_a_partition_whose_offset_the_coordinator_does_not_tell_is_not_one_without(
+    broker: ScriptedBroker, client: SyncClient
+) -> None:
+    """Left out, it was one that the group has never read: a job would begin it anew."""
+    rows = [
+        OffsetFetchResponsePartitions(partition_index=0, committed_offset=7),
+        OffsetFetchResponsePartitions(
+            partition_index=1, committed_offset=-1, error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        ),
+    ]
+    topic = OffsetFetchResponseTopics(name="orders", partitions=rows)
+    broker.answer(
+        OffsetFetchRequest,
+        lambda request, version: OffsetFetchResponse(
+            groups=[OffsetFetchResponseGroup(group_id="billing", topics=[topic])]
+        ),
+    )
+    with pytest.raises(ProtocolError, match="orders-1 for billing") as caught:
+        sync_groups.committed(client, "billing")
+    assert caught.value.code == ErrorCode.TOPIC_AUTHORIZATION_FAILED

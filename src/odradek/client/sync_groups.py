@@ -130,7 +130,7 @@ def delete(client: SyncClient, groups: Iterable[str]) -> dict[str, ErrorCode]:
 
 
 def committed(client: SyncClient, group: str, *, timeout_s: float | None = None) -> dict[TopicPartition, int]:
-    """All offsets the group has committed; without those of transactions that are still open."""
+    """All offsets the group has committed; without those of transactions that are still open. Raises where one is not told."""
 
     def ask(broker: int, left_s: float | None) -> dict[TopicPartition, int]:
         deadline = client.deadline(left_s)
@@ -147,12 +147,15 @@ def committed(client: SyncClient, group: str, *, timeout_s: float | None = None)
         told = rows[0]
         if told.error_code:
             raise answered(told.error_code, f"offsets of {group}")
-        return {
-            TopicPartition(topic.name, row.partition_index): row.committed_offset
-            for topic in told.topics
-            for row in topic.partitions
-            if row.committed_offset > _NO_OFFSET
-        }
+        found: dict[TopicPartition, int] = {}
+        for topic in told.topics:
+            for row in topic.partitions:
+                where = TopicPartition(topic.name, row.partition_index)
+                if row.error_code:
+                    raise answered(row.error_code, f"offset of {where} for {group}")
+                if row.committed_offset > _NO_OFFSET:
+                    found[where] = row.committed_offset
+        return found
 
     return _at_coordinator(client, group, ask, timeout_s)
 
