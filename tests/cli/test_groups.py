@@ -20,14 +20,15 @@ from odradek.cli.groups.why import moment
 from odradek.cli.topic import offset_ranges as offset_ranges_module
 from odradek.cli.topic.offset_ranges import Extents
 from odradek.cli.topic.offsets import ms_of
-from odradek.client import sync_groups
+from odradek.client import sync_groups, sync_records
 from odradek.client.sync import SyncClient
+from odradek.client.sync_fetch import Fetched
 from odradek.coordinator.assigned import assigned_partitions
 from odradek.coordinator.records import GroupKey, GroupRecord, StoredGroup, encode
 from odradek.model.error_codes import ErrorCode
 from odradek.model.groups import Position
 from odradek.model.ids import BrokerId, TopicPartition
-from odradek.records.reader import Record
+from odradek.records.builder import NewRecord, build_batch
 from odradek.testing.running_cluster import RunningCluster, running_cluster
 from tests.cli.conftest import Shell
 from tests.controller.world import three
@@ -464,14 +465,16 @@ def test_the_past_of_a_group_begins_with_its_own_life(monkeypatch: pytest.Monkey
     """One of the same name was deleted before: members that it had did not come and go in this one."""
     from odradek.cli.groups import history
 
-    def written(number: int, group: StoredGroup | None) -> Record:
-        return Record(number, 1_000 * number, *encode(GroupRecord(GroupKey("g"), group)))
+    def written(number: int, group: StoredGroup | None) -> bytes:
+        record = NewRecord(*encode(GroupRecord(GroupKey("g"), group)), timestamp=1_000 * number)
+        return build_batch([record], base_offset=number)
 
     lives = [StoredGroup("consumer", number, None, None, 0, ()) for number in (7, 8, 1)]
     log = [written(number, group) for number, group in enumerate((*lives[:2], None, lives[2]))]
     where = TopicPartition("__consumer_offsets", 0)
     monkeypatch.setattr(history, "partition_of_group", lambda *_: where)
-    monkeypatch.setattr("odradek.client.sync_records.records", lambda *_: iter(log))
+    fetched = Fetched(memoryview(b"".join(log)), len(log), (), len(log), 0)
+    monkeypatch.setattr(sync_records, "read_range", lambda *_, **__: iter([fetched]))
     client: Any = SimpleNamespace(begin_offsets=lambda _: {where: 0}, end_offsets=lambda _: {where: len(log)})
     found = history.history(client, "g", 5_000)
     assert [(one.number, one.at_ms) for one in found.generations] == [(1, 3_000)]
@@ -667,3 +670,24 @@ def test_health_does_not_wait_for_a_coordinator_that_is_away(monkeypatch: pytest
         )
         there = {row["group"] for row in report["groups"]}
         assert "g0" not in there, "nobody lists it while nobody coordinates it"
+
+
+def test_what_a_transaction_commits_is_committed_once_that_one_is(shell: Shell, orders: str) -> None:
+    """A reader whose transactions are all aborted is one that has committed nothing for as long."""
+    from odradek.cli.groups.history import history
+
+    consumer = confluent_kafka.Consumer({"bootstrap.servers": shell.bootstrap, "group.id": "trader"})
+    producer = confluent_kafka.Producer({"bootstrap.servers": shell.bootstrap, "transactional.id": "trader"})
+    producer.init_transactions(30)
+    seen = []
+    with SyncClient(shell.bootstrap) as client:
+        for partition, end in enumerate((producer.abort_transaction, producer.commit_transaction)):
+            producer.begin_transaction()
+            offsets = [confluent_kafka.TopicPartition(orders, partition, 3)]
+            producer.send_offsets_to_transaction(offsets, consumer.consumer_group_metadata(), 30)
+            seen.append(history(client, "trader", 0).committed_at_ms.keys())
+            end(30)
+        eventually(lambda: sync_groups.committed(client, "trader") == {TopicPartition(orders, 1): 3}, 30)
+        seen.append(history(client, "trader", 0).committed_at_ms.keys())
+    consumer.close()
+    assert seen == [set(), set(), {TopicPartition(orders, 1)}]

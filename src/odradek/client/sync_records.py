@@ -21,9 +21,15 @@ def records(
 
 
 def batches(
-    client: "SyncClient", partition: "TopicPartition", start: int, end: int, *, read_committed: bool = False
+    client: "SyncClient",
+    partition: "TopicPartition",
+    start: int,
+    end: int,
+    *,
+    read_committed: bool = False,
+    with_control: bool = False,
 ) -> Iterator[tuple[BatchHeader, list[Record]]]:
-    """The same, batch by batch, with the header that says who wrote them."""
+    """The same, batch by batch, with the header that says who wrote them; `with_control`: with control batches, too."""
     if start >= end:
         return
     for fetched in read_range(client, partition, start, end, read_committed=read_committed):
@@ -34,7 +40,8 @@ def batches(
                 open_aborts.add(aborted.pop(0)[0])
             if header.is_control:
                 open_aborts.discard(header.producer_id)
-                continue
-            if header.is_transactional and header.producer_id in open_aborts:
+                if not with_control:
+                    continue
+            elif header.is_transactional and header.producer_id in open_aborts:
                 continue
             yield header, [r for r in decode_batch(fetched.records, position) if start <= r.offset < end]
