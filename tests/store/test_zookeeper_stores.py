@@ -5,6 +5,7 @@ import itertools
 from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,8 +16,8 @@ from odradek.store.api import OutOfTouch, SessionState
 from odradek.store.memory_session import MemoryEnsemble, MemorySession
 
 pytest.importorskip("kazoo", reason="kazoo is not installed")
+from odradek.store.zookeeper import last_session, stores
 from odradek.store.zookeeper import session as zookeeper_session
-from odradek.store.zookeeper import stores
 from odradek.store.zookeeper.last_session import LastSession
 from odradek.store.zookeeper.link import LinkState, SessionKey
 
@@ -187,6 +188,48 @@ def test_the_session_that_is_left_to_whoever_comes_next_is_the_last_one(
         second = await made.open_session(6000)
         assert note.read() == second.key != first.key
         for session in (first, second):
+            await session.close()
+
+    asyncio.run(scenario())
+
+
+def test_the_session_before_is_ended_where_the_ensemble_took_its_time_to_answer(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Members that are started with their brokers elect one first. Nobody answered for as long as the end of a session is waited for,
+    and then the note of it was written over: the registration of the broker before stood for a whole timeout of its session."""
+    former = SessionKey(3, b"former")
+    note = LastSession(tmp_path / "note.json")
+    note.write(former)
+    serves = False
+    ended: list[SessionKey] = []
+
+    class LinkOfALateEnsemble(Link):
+        """Whoever opens a session waits until there is one; nobody else does so for as long."""
+
+        def __init__(self, *arguments: object, key: SessionKey | None = None, **named: Any) -> None:
+            super().__init__(*arguments, **named)
+            self.of_before = key
+
+        def start(self) -> None:
+            nonlocal serves
+            serves = serves or self.of_before is None
+            if serves:
+                super().start()
+
+        def stop(self) -> asyncio.Future[None]:
+            if serves and self.of_before is not None:
+                ended.append(self.of_before)
+            return super().stop()
+
+    for module in (zookeeper_session, last_session):
+        monkeypatch.setattr(module, "KazooLink", LinkOfALateEnsemble)
+
+    async def scenario() -> None:
+        made = stores.ZooKeeperStores("a:1", last_session=note)
+        for _ in range(2):  # a later one of this process ends nobody's
+            session = await made.open_session(6000)
+            assert (ended, note.read()) == ([former], session.key)
             await session.close()
 
     asyncio.run(scenario())

@@ -1,7 +1,7 @@
 """The throttle of a reassignment, as Apache's tool sets it (KIP-73): who is throttled at topics, how much at brokers.
 
-A topic lists the replicas that serve copies (those there are) and those that fetch them (the new ones); every broker
-of the cluster gets the rate. It stays until somebody removes it: `apply --wait` at its end, `reassign status
+A topic lists the replicas that serve copies (those there are) and those that fetch them (the new ones); the brokers of
+both get the rate, of those that are alive: one that comes back fetches from leaders that have it. It stays until somebody removes it: `apply --wait` at its end, `reassign status
 --remove-throttle`, or `reassign cancel`. None of them does while moves run, whoever started them: the rate of a broker
 is one number for all of its copies, and what is taken away from under a copy lets it loose.
 """

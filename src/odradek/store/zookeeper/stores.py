@@ -36,7 +36,7 @@ class ZooKeeperStores:
         last_session: LastSession | None = None,
         makes_chroot: bool = True,
     ) -> None:
-        """`last_session`: of the process before us, to be ended before ours begins. A chroot that is not there is made,
+        """`last_session`: of the process before us, to be ended before ours is used. A chroot that is not there is made,
         or to open a session raises NoNode."""
         self.hosts, self.chroot = split_connect(connect)
         self._connection_timeout_ms = connection_timeout_ms
@@ -78,8 +78,8 @@ class ZooKeeperStores:
             await asyncio.sleep(RETRY_S)
 
     async def open_unrooted(self, session_timeout_ms: int) -> ZooKeeperStore:
-        """The whole tree of the ensemble, whatever the chroot."""
-        await self._end_last()
+        """The whole tree of the ensemble, whatever the chroot. The session before is ended behind it: an ensemble that has answered
+        once ends that one too, however long it has taken."""
         session = await ZooKeeperStore.open(
             self.hosts,
             session_timeout_ms,
@@ -88,6 +88,11 @@ class ZooKeeperStores:
             acl_of=self._security.acl_of(self.chroot),
             in_flight=self._in_flight,
         )
+        try:
+            await self._end_last()
+        except BaseException:
+            await session.close()
+            raise
         self._latest = session
         if self._last_session is not None:
             self._last_session.write(session.key)
@@ -97,9 +102,14 @@ class ZooKeeperStores:
     async def _end_last(self) -> None:
         """Once: later sessions of this process end by themselves."""
         key = self._last_session.read() if self._last_session is not None and self._is_first else None
+        if key is not None:
+            if await end_session(self.hosts, key, self._security):
+                logger.info("ended session %#x of the process that was here before", key.session_id)
+            else:
+                logger.warning(
+                    "session %#x of the process that was here before ends by itself", key.session_id
+                )
         self._is_first = False
-        if key is not None and await end_session(self.hosts, key, self._security):
-            logger.info("ended session %#x of the process that was here before", key.session_id)
 
     async def close(self) -> None:
         """After the last session has ended in order there is none to be ended by whoever comes next. One that was closed while
