@@ -12,6 +12,7 @@ from odradek.cli import main
 from odradek.cli.topic import offset_ranges as offset_ranges_module
 from odradek.cli.topic.create import _hint
 from odradek.cli.topic.produce import what_is_there
+from odradek.client.partitioning import partition_of
 from odradek.client.sync import LATEST, SyncClient
 from odradek.client.sync_connection import ConnectionLost, DeadlineExceeded
 from odradek.client.sync_records import records
@@ -184,6 +185,39 @@ def test_who_produces_to_a_leader_that_is_lost_is_told_what_is_there(
         "odradek: the leader is gone; of lines 1 to 30 for lost those of partition 0 are there, those of "
         "partition 1 may be there, those of partition 2 are not there\n",
     )
+
+
+@pytest.mark.parametrize(
+    ("acks", "first", "others"),
+    [
+        ("1", "lines 1 to 2 are in {}", "are there"),
+        ("0", "lines 1 to 2 were sent to {}, and nobody says whether they are there", "were sent"),
+    ],
+)
+def test_what_nobody_acknowledges_is_not_said_to_be_there(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, acks: str, first: str, others: str
+) -> None:
+    def produce(self: SyncClient, partition: TopicPartition, batch: bytes, **options: Any) -> int:
+        if partition.partition == 1:
+            raise ConnectionLost("the leader is gone")
+        return really_produce(self, partition, batch, **options)
+
+    topic = f"acks-{acks}"
+    shell.ok("topic", "create", topic, "-p", 2)
+    really_produce = SyncClient.produce
+    monkeypatch.setattr(SyncClient, "produce", produce)
+    monkeypatch.setattr("odradek.cli.topic.produce.BATCH_RECORDS", 2)
+    keys = {partition_of(key, 2): key.decode() for key in (b"a", b"b", b"c", b"d")}
+    lines = tmp_path / "lines"
+    for last, told in (
+        (f"{keys[1]}:x", f"of lines 3 to 4 those of partition 0 {others}, those of partition 1 may be there"),
+        ("without a key", "nothing behind"),
+    ):
+        lines.write_text("".join(f"{line}\n" for line in (*[f"{keys[0]}:x"] * 3, last)))
+        with open(lines) as stdin:
+            monkeypatch.setattr("sys.stdin", stdin)
+            code, _, err = shell("topic", "produce", topic, "-K", ":", "--acks", acks)
+        assert code == 1 and first.format(topic) in err and told in err
 
 
 def test_a_delimiter_is_written_as_in_a_format(

@@ -110,7 +110,9 @@ def produce(
                         counts[target] = counts.get(target, 0) + count
                         last_offsets[target] = offset + count - 1 if offset >= 0 else None
                 except OdradekError as error:
-                    what = what_is_there(error, name, written, number, sorted(gathered), target, there)
+                    what = what_is_there(
+                        error, name, written, number, sorted(gathered), target, there, are_told=acks != "0"
+                    )
                     fail(f"{error}; {what}")
             gathered.clear()
 
@@ -122,7 +124,7 @@ def produce(
                 try:
                     record = parse_line(line, number + 1, key_delimiter, form, common)
                 except Failed as failed:
-                    fail(f"{failed}; {_upto(written)} in {name}, and nothing behind")
+                    fail(f"{failed}; {_upto(written, name, are_told=acks != '0')}, and nothing behind")
                 if gathered and size + len(line) + of_headers > BATCH_BYTES:
                     send()  # without this one: together they might be more than the topic takes
                     size, waiting, written = 0, 0, number
@@ -186,8 +188,12 @@ def is_too_large(error: "OdradekError") -> bool:
     return isinstance(error, ProtocolError) and error.code in codes
 
 
-def _upto(written: int) -> str:
-    return f"lines 1 to {written} are" if written else "no line is"
+def _upto(written: int, name: str, *, are_told: bool) -> str:
+    if not written:
+        return f"no line is in {name}"
+    if not are_told:
+        return f"lines 1 to {written} were sent to {name}, and nobody says whether they are there"
+    return f"lines 1 to {written} are in {name}"
 
 
 def what_is_there(
@@ -198,24 +204,27 @@ def what_is_there(
     targets: list[int],
     failed: int,
     first: int = 0,
+    *,
+    are_told: bool = True,
 ) -> str:
     """After a batch that was not acknowledged: whoever sends again has to know what would be there twice. `first`: so many of the
-    partition that failed were sent before."""
+    partition that failed were sent before. `are_told`: others were acknowledged."""
     from odradek.client.sync import may_be_appended
 
     before = [str(target) for target in targets if target < failed]
     behind = [str(target) for target in targets if target > failed]
+    done = "are there" if are_told else "were sent"
     are = "may be" if may_be_appended(error) else "are not"
     parts = [f"those of partition {failed} {are} there"]
     if first:
         parts = [f"the first {first} of those of partition {failed} are there, and the others {are}"]
     if before:
-        parts.insert(0, f"those of {_partitions(before)} are there")
+        parts.insert(0, f"those of {_partitions(before)} {done}")
     if behind:
         parts.append(f"those of {_partitions(behind)} are not there")
     if not written:
         return f"of lines 1 to {number} for {name} {', '.join(parts)}"
-    return f"{_upto(written)} in {name}; of lines {written + 1} to {number} {', '.join(parts)}"
+    return f"{_upto(written, name, are_told=are_told)}; of lines {written + 1} to {number} {', '.join(parts)}"
 
 
 def _partitions(numbers: list[str]) -> str:
