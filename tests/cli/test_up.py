@@ -16,6 +16,7 @@ from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 
+import click
 import psutil
 import pytest
 
@@ -449,3 +450,53 @@ def test_ports_of_metrics_that_cannot_be_are_said(options, sentence):
     ended = subprocess.run([*UP, "--port", "0", *options], capture_output=True, text=True, timeout=60)
     assert ended.returncode == 2
     assert sentence in " ".join(ended.stderr.split())
+
+
+def test_a_server_of_zookeeper_that_ended_is_told_once(monkeypatch, capsys, tmp_path):
+    looks = []
+    monkeypatch.setattr(up_module, "_came", came := [])
+    monkeypatch.setattr(
+        up_module.time, "sleep", lambda _: looks.append(1) or len(looks) < 3 or came.append(15)
+    )
+    cluster = SimpleNamespace(brokers={1: SimpleNamespace(broker_id=1, is_running=True)}, directory=tmp_path)
+    servers = [
+        SimpleNamespace(address=f"h:{port}", is_running=port != 2, log_file=tmp_path / "log")
+        for port in (1, 2)
+    ]
+    with pytest.raises(up_module.Stop):
+        up_module.watch(cluster, SimpleNamespace(servers=servers))
+    assert capsys.readouterr().err == (
+        f"odradek: the ZooKeeper server at h:2 ended; 1 is left. Its log is {tmp_path / 'log'}\n"
+    )
+
+
+def test_the_last_port_is_one_too(monkeypatch):
+    monkeypatch.setattr(up_module, "why_not_free", lambda port: "")
+    assert up_module.first_port(65_534, 2) == 65_534
+    with pytest.raises(click.UsageError, match="3 brokers would need ports up to 65536"):
+        up_module.first_port(65_534, 3)
+
+
+def test_the_usual_ports_are_left_where_one_of_them_is_taken(monkeypatch):
+    monkeypatch.setattr(up_module, "why_not_free", lambda port: "is in use" if port == 9094 else "")
+    assert [up_module.first_port(None, brokers) for brokers in (2, 3)] == [9092, None]
+
+
+def test_a_port_whose_last_connection_was_just_closed_is_free():
+    """A cluster that is stopped and begun again, under clients that were connected."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        with socket.create_connection(("127.0.0.1", port)) as client:
+            server.accept()[0].close()
+            assert client.recv(1) == b""
+    assert up_module.why_not_free(port) == ""
+
+
+def test_a_directory_is_made_for_its_owner_alone(tmp_path):
+    """Records are in it, and what --set says: passwords perhaps."""
+    before = os.umask(0o022)
+    try:
+        up_module.make_directory(tmp_path / "new")
+    finally:
+        os.umask(before)
+    assert (tmp_path / "new").stat().st_mode & 0o777 == 0o700
