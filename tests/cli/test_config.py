@@ -86,9 +86,18 @@ def test_what_is_not_set_for_all_brokers_is_not_said_to_be_unknown(shell: Shell)
     )
 
 
+def test_a_secret_is_not_an_empty_value(shell: Shell) -> None:
+    """To whoever writes `$(odradek config get ...)` the two would be one."""
+    code, out, err = shell("config", "get", "ssl.keystore.password", "--broker", 2)
+    assert (code, out) == (1, "")
+    assert err == "odradek: ssl.keystore.password of broker 2 is a secret; brokers do not tell it\n"
+
+
 def test_a_dry_run_is_judged_and_not_done(shell: Shell, topic: str) -> None:
     out = shell.ok("config", "set", "--topic", topic, "retention.ms=99", "--dry-run")
     assert out == "topic configured: retention.ms=99 would be accepted\n"
+    out = shell.ok("config", "delete", "--topic", topic, "retention.ms", "--dry-run")
+    assert out == "topic configured: retention.ms deleted would be accepted\n"
     assert shell.json("config", "get", "retention.ms", "--topic", topic)["source"] == "default"
 
 

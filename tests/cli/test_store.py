@@ -1,8 +1,10 @@
 """`odradek store` over a real file, with and without brokers that have it open."""
 
 import asyncio
+import errno
 import io
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -174,6 +176,28 @@ def test_an_export_is_whole_or_not_there(capfd, directory, tmp_path):
     assert "cannot be written: No such file or directory" in err
 
 
+def test_nothing_is_left_of_an_export_for_which_there_was_no_room(capfd, directory, tmp_path, monkeypatch):
+    def full(descriptor: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    (tmp_path / "new").mkdir()
+    monkeypatch.setattr("odradek.cli.store.os.fsync", full)
+    code, _, err = run(capfd, "store", "export", tmp_path / "new" / "cluster", "--store", directory)
+    assert code == 1 and err.endswith("cluster cannot be written: No space left on device\n")
+    assert list((tmp_path / "new").iterdir()) == []
+
+
+def test_what_unicode_calls_the_end_of_a_line_is_none_in_an_export(capfd, directory, tmp_path):
+    """In a node of somebody's own, or in a setting's value."""
+    value = tmp_path / "value"
+    value.write_text("a\u2028b\x85c", encoding="utf-8")
+    assert run(capfd, "store", "set", "/binary", value, "--yes", "--store", directory)[0] == 0
+    file, other = tmp_path / "cluster.jsonl", tmp_path / "other.sqlite"
+    assert run(capfd, "store", "export", file, "--store", directory)[0] == 0
+    assert run(capfd, "store", "import", file, "--store", other)[0] == 0
+    assert run(capfd, "store", "get", "/binary", "--store", other)[1] == "a\u2028b\x85c\n"
+
+
 def test_registered_brokers_are_told_of(capfd, directory, tmp_path):
     async def with_a_broker() -> None:
         store = await EmbeddedStore.open(directory / "odradek-store.sqlite", 120_000)
@@ -248,6 +272,29 @@ def test_what_somebody_else_changed_meanwhile_is_left_alone(capfd, directory, mo
     assert (code, err) == (1, "odradek: /binary has changed since it was shown; run the command again\n")
     monkeypatch.undo()
     assert run(capfd, "store", "get", "/binary", "--store", directory)[1] == "theirs\n"
+
+
+@pytest.mark.parametrize("verb", ["set", "delete"])
+def test_what_somebody_else_deleted_meanwhile_has_changed_too(capfd, directory, monkeypatch, verb):
+    from odradek.cli import store_edits
+
+    writing = store_edits.writing
+
+    async def delete() -> None:
+        store = await EmbeddedStore.open(directory / "odradek-store.sqlite", 120_000)
+        await store.delete("/binary")
+        await store.close()
+
+    def late(place):
+        asyncio.run(delete())
+        return writing(place)
+
+    monkeypatch.setattr(store_edits, "writing", late)
+    value = directory / "value"
+    value.write_text("x")
+    arguments = ("/binary", value) if verb == "set" else ("/binary",)
+    code, _, err = run(capfd, "store", verb, *arguments, "--yes", "--store", directory)
+    assert (code, err) == (1, "odradek: /binary has changed since it was shown; run the command again\n")
 
 
 async def _touch(directory: Path) -> None:

@@ -220,6 +220,20 @@ def test_what_nobody_acknowledges_is_not_said_to_be_there(
         assert code == 1 and first.format(topic) in err and told in err
 
 
+def test_lines_that_went_out_for_want_of_room_are_counted_among_those_that_are_there(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    shell.ok("topic", "create", "room", "-p", 1)
+    monkeypatch.setattr("odradek.cli.topic.produce.BATCH_BYTES", 10)
+    lines = tmp_path / "lines"
+    lines.write_text("first:1\nother:2\nwithout a key\n")
+    with open(lines) as stdin:
+        monkeypatch.setattr("sys.stdin", stdin)
+        code, _, err = shell("topic", "produce", "room", "-K", ":")
+    # The second was waiting for a third.
+    assert code == 1 and err.endswith("lines 1 to 1 are in room, and nothing behind\n")
+
+
 def test_a_delimiter_is_written_as_in_a_format(
     shell: Shell, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

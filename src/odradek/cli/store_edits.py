@@ -37,7 +37,7 @@ YES = click.option("--yes", "-y", is_flag=True, help="Do it. Without it nothing 
 @json_option
 def set_(path: str, file: Path, yes: bool, place: Place, as_json: bool) -> None:
     """Write what is in FILE (`-` is standard input) to the node PATH. What brokers could not read is refused."""
-    from odradek.store.api import BadVersion, Node
+    from odradek.store.api import BadVersion, Node, NoNode
 
     data = (standard_input("the node").read() if str(file) == "-" else file.read_bytes()).strip()
     with reading(_existing(place)) as tree:
@@ -49,7 +49,7 @@ def set_(path: str, file: Path, yes: bool, place: Place, as_json: bool) -> None:
         with writing(place) as (session, run):
             try:
                 run(session.set(path, data, before.stat.version))
-            except BadVersion:
+            except (BadVersion, NoNode):
                 fail(f"{path} has changed since it was shown; run the command again")
     _report(path, before, "written" if yes else None, as_json, after=data)
 

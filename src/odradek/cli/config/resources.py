@@ -144,11 +144,7 @@ def not_set(client: "SyncClient", resource: Resource, changes: Mapping[str, str 
     level = (
         SOURCE_OF_TOPIC if resource.kind == TOPIC else SOURCE_OF_BROKER if resource.name else SOURCE_OF_ALL
     )
-    found = {
-        entry.name
-        for entry in describe(client, resource, names)
-        if level in {entry.source, *(source for _, _, source in entry.synonyms)}
-    }
+    found = {entry.name for entry in describe(client, resource, names) if entry.source == level}
     return [name for name in names if name not in found]
 
 
