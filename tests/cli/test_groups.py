@@ -470,14 +470,15 @@ def test_the_past_of_a_group_begins_with_its_own_life(monkeypatch: pytest.Monkey
         return build_batch([record], base_offset=number)
 
     lives = [StoredGroup("consumer", number, None, None, 0, ()) for number in (7, 8, 1)]
-    log = [written(number, group) for number, group in enumerate((*lives[:2], None, lives[2]))]
+    log = [written(number, group) for number, group in enumerate((*lives[:2], None, lives[2]), start=3)]
     where = TopicPartition("__consumer_offsets", 0)
     monkeypatch.setattr(history, "partition_of_group", lambda *_: where)
-    fetched = Fetched(memoryview(b"".join(log)), len(log), (), len(log), 0)
-    monkeypatch.setattr(sync_records, "read_range", lambda *_, **__: iter([fetched]))
-    client: Any = SimpleNamespace(begin_offsets=lambda _: {where: 0}, end_offsets=lambda _: {where: len(log)})
-    found = history.history(client, "g", 5_000)
-    assert [(one.number, one.at_ms) for one in found.generations] == [(1, 3_000)]
+    fetched = [Fetched(memoryview(b"".join(log)), 7, (), 7, 3)]
+    monkeypatch.setattr(sync_records, "read_range", lambda *_, **__: [fetched.pop()])
+    client: Any = SimpleNamespace(begin_offsets=lambda _: {where: 3}, end_offsets=lambda _: {where: 7})
+    found = history.history(client, "g", 8_000)
+    assert [(one.number, one.at_ms) for one in found.generations] == [(1, 6_000)]
+    assert fetched == [], "what was read to its beginning is not read again"
 
 
 def test_what_if_names_the_groups_whose_coordinator_moves(shell: Shell, orders: str) -> None:

@@ -88,12 +88,9 @@ def _of(group: str, batches: "Iterable[tuple[BatchHeader, list[Record]]]", *, is
                 generations = (
                     [*generations, _generation(record.timestamp, found.value)] if found.value else []
                 )
-            elif isinstance(found, OffsetRecord):
+            elif isinstance(found, OffsetRecord) and found.value is not None:
                 place = TopicPartition(found.key.topic, found.key.partition)
-                if found.value is None:
-                    committed.pop(place, None)
-                else:
-                    committed[place] = found.value.committed_at_ms
+                committed[place] = found.value.committed_at_ms
     return GroupHistory(tuple(generations), committed_at_ms, None if is_whole else since_ms)
 
 

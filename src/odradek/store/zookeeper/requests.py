@@ -186,7 +186,8 @@ class SetMany(Multi):
     """A multi of conditional sets behind one check: what a controller says of thousands of partitions. The same bytes,
     each op packed at once; its answer is the list of versions in a list, or one Refused alone.
 
-    When everything was done each outcome is as long as any other, and they are unpacked in one go.
+    When everything was done each outcome is as long as any other, and they are unpacked in one go. An answer of that length is
+    none of errors: those have 13 bytes each, the check's too.
     """
 
     def __init__(self, sets: Sequence[Set], fence: Fence | None) -> None:
@@ -209,9 +210,7 @@ class SetMany(Multi):
         end = begin + (self._count - self._checks) * _SET_DONE.size
         if len(answer) == end + len(_END):
             done = _SET_DONE.iter_unpack(memoryview(answer)[begin:end])
-            versions = [outcome[_VERSION_AT] for outcome in done if outcome[0] == _SET_DATA]
-            if len(versions) == self._count - self._checks:
-                return [versions]
+            return [[outcome[_VERSION_AT] for outcome in done]]
         outcomes = self._outcomes(answer, offset)
         refused = [outcome for outcome in outcomes if isinstance(outcome, Refused)]
         return refused or [[outcome.version for outcome in outcomes if isinstance(outcome, Stat)]]
