@@ -225,6 +225,13 @@ def test_many_sets_that_failed_name_the_one_that_could_not_be_done() -> None:
     assert (refused.index, refused.code) == (2, -103)
 
 
+def test_what_was_not_tried_was_not_done() -> None:
+    answer = failed(-2) * len(SETS) + END
+    for request in (multi(*SETS), SetMany(SETS, None)):
+        (refused,) = request.deserialize(answer, 0)
+        assert isinstance(refused, Refused) and refused.code == -2
+
+
 @pytest.mark.parametrize(
     "path",
     [

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from odradek.testing.zookeeper import ZooKeeperServer, class_path, java, missing
+from odradek.testing.zookeeper import ZooKeeperEnsemble, ZooKeeperServer, class_path, java, missing
 
 
 def installed(monkeypatch: pytest.MonkeyPatch, **origins: str | None) -> None:
@@ -118,3 +118,20 @@ def test_where_nobody_listens_nobody_serves(tmp_path: Path) -> None:
     assert server.last_words() == "it has no log yet"
     server.log_file.write_text("".join(f"line {n}\n" for n in range(9)))
     assert server.last_words().splitlines() == [f"line {n}" for n in range(1, 9)]
+
+
+def test_what_up_keeps_is_on_the_disk_and_what_a_test_keeps_need_not_be(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    jars = tmp_path / "pyspark" / "jars"
+    jars.mkdir(parents=True)
+    (jars / "zookeeper-3.9.jar").touch()
+    installed(monkeypatch, kazoo="kazoo/__init__.py", pyspark=str(tmp_path / "pyspark" / "__init__.py"))
+    Path(a_java(tmp_path / "home")).write_text("#!/bin/sh\necho $*\n")
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "home"))
+    for is_synced, said in (True, "-Dzookeeper.forceSync=yes"), (False, "-Dzookeeper.forceSync=no"):
+        (server,) = ZooKeeperEnsemble(tmp_path / said, servers=1, is_synced=is_synced).servers
+        server.launch()
+        assert server.process is not None and server.process.wait(60) == 0
+        server.kill()
+        assert said in server.log_file.read_text().split()

@@ -44,7 +44,7 @@ _CREATE, _DELETE, _GET_DATA, _SET_DATA, _GET_CHILDREN, _CHECK, _ERROR = 1, 2, 4,
 _EPHEMERAL, _SEQUENTIAL = 1, 2
 _END = _HEADER.pack(-1, True, -1)
 _NO_NODE = -101
-_ROLLED_BACK, _NOT_TRIED = 0, -2
+_ROLLED_BACK = 0
 _NEVER = (1 << 63) - 1
 
 # What a server takes in one packet unless told otherwise (jute.maxbuffer); xid and opcode count too.
@@ -175,7 +175,7 @@ class Multi:
             elif kind == _ERROR:
                 (code,) = _INT.unpack_from(answer, offset)
                 offset += _INT.size
-                if code not in (_ROLLED_BACK, _NOT_TRIED):
+                if code != _ROLLED_BACK:
                     return [Refused(len(outcomes), code)]  # a list: kazoo looks for paths in it
                 outcomes.append(None)
             else:
