@@ -500,3 +500,18 @@ def test_a_directory_is_made_for_its_owner_alone(tmp_path):
     finally:
         os.umask(before)
     assert (tmp_path / "new").stat().st_mode & 0o777 == 0o700
+
+
+def test_a_port_of_metrics_that_is_a_brokers_own_is_a_wrong_question(monkeypatch):
+    """One broker of three told that its port was in use, and to stop what listened there: the one beside it."""
+    monkeypatch.setattr(up_module, "why_not_free", lambda port: "")
+    assert up_module.rows_of_ports(7000, 7003, 3) == (7000, 7003)
+    assert up_module.rows_of_ports(0, 9092, 3) == (None, 9092)
+    for port, metrics_port, shared, first in (
+        (7000, 7002, 7002, 7000),
+        (7002, 7000, 7002, 7002),
+        (None, 9092, 9092, 9092),
+    ):
+        said = f"--metrics-port {metrics_port}: port {shared} is that of a broker; theirs begin with {first}"
+        with pytest.raises(click.UsageError, match=said):
+            up_module.rows_of_ports(port, metrics_port, 3)

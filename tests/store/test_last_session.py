@@ -29,6 +29,14 @@ def test_a_note_is_read_back_by_its_owner_alone(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_note_is_written_where_one_was_begun_and_not_finished(tmp_path: Path) -> None:
+    """By a process that was killed within: every broker after it waited for the end of the session before."""
+    (tmp_path / "note.json.new").write_text("{")
+    note = LastSession(tmp_path / "note.json")
+    note.write(KEY)
+    assert note.read() == KEY
+
+
 def test_a_copy_of_the_directory_ends_nobody(tmp_path: Path) -> None:
     (tmp_path / "data").mkdir()
     LastSession(tmp_path / "data" / "note.json").write(KEY)

@@ -99,8 +99,7 @@ def up(
                 directory = Path(stack.enter_context(work))
             values = parse_settings(settings, brokers)
             check_directory(directory)
-            first = first_port(port, brokers)
-            metrics = None if metrics_port is None else row_of_ports("--metrics-port", metrics_port, brokers)
+            first, metrics = rows_of_ports(port, metrics_port, brokers)
             make_directory(directory)
             ensemble = stack.enter_context(running_zookeeper(directory, zookeeper, as_json))
             run(directory, brokers, first, metrics, values, ensemble, as_json)
@@ -285,6 +284,19 @@ def make_directory(directory: Path) -> None:
 
 def _cannot_be_had(directory: Path, error: OSError) -> NoReturn:
     fail(f"--dir {directory}: {error.strerror}; name a directory that you may write")
+
+
+def rows_of_ports(port: int | None, metrics_port: int | None, brokers: int) -> tuple[int | None, int | None]:
+    """The first port of the brokers and of their metrics; None: any, or no metrics."""
+    first = first_port(port, brokers)
+    if metrics_port is None:
+        return first, None
+    metrics = row_of_ports("--metrics-port", metrics_port, brokers)
+    if first is not None and abs(first - metrics) < brokers:
+        raise click.UsageError(
+            f"--metrics-port {metrics}: port {max(first, metrics)} is that of a broker; theirs begin with {first}"
+        )
+    return first, metrics
 
 
 def first_port(asked: int | None, brokers: int) -> int | None:
