@@ -8,7 +8,8 @@ import logging
 import struct
 import tempfile
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -48,7 +49,18 @@ from odradek.server.log_limits import LimitedLog
 from odradek.server.metrics import Metrics
 from odradek.server.registration import prepare_tree, register
 from odradek.store import layout, transactions
-from odradek.store.api import ConditionalOps, NotAllowed, Set, StoreUnavailable, TooLarge
+from odradek.store.api import (
+    Applied,
+    Check,
+    ConditionalOps,
+    Fence,
+    NotAllowed,
+    Op,
+    Set,
+    StoreUnavailable,
+    TooLarge,
+    WriteAnswer,
+)
 from odradek.store.facts import BrokerFacts
 from odradek.store.memory_session import MemoryEnsemble, MemorySession
 
@@ -124,6 +136,7 @@ class Member:
         self.broker = broker
         self.session: MemorySession = cluster.ensemble.open()
         self.answers: dict[int, ControllerAnswer] = {}
+        self.answered: list[int] = []
         self.changed = asyncio.Event()
         self.journal = OsDirectory.create(f"{cluster.directory}/{broker.broker_id}")
         log = LimitedLog(logging.getLogger("odradek.server"), cluster.environment.loop.time)
@@ -143,7 +156,7 @@ class Member:
         self.tasks: list[asyncio.Task[None]] = []
 
     def _answered(self, request_id: int, answer: ControllerAnswer) -> None:
-        assert request_id not in self.answers, "answered twice"
+        self.answered.append(request_id)
         self.answers[request_id] = answer
         self.changed.set()
 
@@ -476,6 +489,35 @@ def test_a_request_is_answered_and_a_broker_that_does_not_lead_says_so() -> None
         assert answer.partitions[0].leader_and_isr.isr == (2,)  # type: ignore[union-attr]
         assert (await cluster.state_of("orders")).leader_and_isr.isr == (2,)
         assert cluster.members[2].answers[8] == AlterPartitionAnswer(ErrorCode.NOT_CONTROLLER)
+
+        await cluster.members[1].stop()
+        assert cluster.members[1].answered == [7], "whoever resigns answers what is open, and nothing twice"
+
+    scenario(body)
+
+
+def test_a_controller_that_was_superseded_before_its_first_write_tells_nobody_anything(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    really_write = MemorySession.write
+
+    async def write(
+        self: MemorySession, writes: Sequence[ConditionalOps], fence: Fence | None
+    ) -> list[WriteAnswer]:
+        if fence is not None:
+            monkeypatch.undo()
+            await self.set(layout.CONTROLLER_EPOCH, b"5")
+        return await really_write(self, writes, fence)
+
+    monkeypatch.setattr(MemorySession, "write", write)
+
+    async def body(cluster: Cluster) -> None:
+        await cluster.start(1)
+        broker = cluster.brokers[1]
+        await broker.until(lambda: UPDATE_METADATA in broker.api_keys())
+        assert {message.controller_epoch for _, message in broker.told} == {6}
+        lines = journal_of(cluster.members[1])
+        assert {line["epoch"] for line in lines} == {6}, "nothing was decided"
 
     scenario(body)
 
@@ -827,9 +869,19 @@ def test_a_broker_that_obeys_a_later_controller_makes_this_one_resign_if_the_sto
 
 @pytest.mark.parametrize("key", [LEADER_AND_ISR, UPDATE_METADATA])
 def test_a_controller_whose_epoch_is_the_stores_stays_whatever_a_broker_was_told(
-    key: int, caplog: pytest.LogCaptureFixture
+    key: int, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Somebody who was not elected said a larger epoch: the broker is told again until it believes us."""
+    """Somebody who was not elected said a larger epoch: the broker is told again until it believes us. The store has to
+    answer for it once a second."""
+    looks: list[float] = []
+    really_multi = MemorySession.multi
+
+    async def multi(self: MemorySession, ops: Sequence[Op]) -> list[Applied]:
+        if [type(op) for op in ops] == [Check]:
+            looks.append(asyncio.get_running_loop().time())
+        return await really_multi(self, ops)
+
+    monkeypatch.setattr(MemorySession, "multi", multi)
 
     async def body(cluster: Cluster) -> None:
         await cluster.start(1)
@@ -844,6 +896,7 @@ def test_a_controller_whose_epoch_is_the_stores_stays_whatever_a_broker_was_told
         await member.until(lambda: not any(member.runtime.unanswered().values()))
         assert member.runtime.is_leading
         assert {m.controller_epoch for _, m in broker.told} == {1}, "no election was held"
+        assert looks and all(later - one >= 0.9 for one, later in pairwise(looks))
         said = "broker 1 obeys a controller epoch that the store does not know"
         assert sum(said in record.getMessage() for record in caplog.records) == 1
 
