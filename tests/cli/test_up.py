@@ -515,3 +515,17 @@ def test_a_port_of_metrics_that_is_a_brokers_own_is_a_wrong_question(monkeypatch
         said = f"--metrics-port {metrics_port}: port {shared} is that of a broker; theirs begin with {first}"
         with pytest.raises(click.UsageError, match=said):
             up_module.rows_of_ports(port, metrics_port, 3)
+
+
+def test_listeners_of_ones_own_have_the_port_at_which_the_broker_is_waited_for():
+    """It served at another one; after a minute it was stopped, because it did not answer."""
+    settings = up_module.parse_settings(("listeners=A://127.0.0.1:7001,B://0.0.0.0:7000",), 1)
+    up_module.check_listeners(settings, 7000)
+    up_module.check_listeners({}, None)
+    for first in (9092, None):
+        with pytest.raises(
+            click.UsageError, match=r"--set listeners: none has the port of --port.*; say --port 7001"
+        ):
+            up_module.check_listeners(settings, first)
+    with pytest.raises(click.UsageError, match="2 brokers cannot have the same"):
+        up_module.parse_settings(("listeners=A://127.0.0.1:7001",), 2)

@@ -100,6 +100,7 @@ def up(
             values = parse_settings(settings, brokers)
             check_directory(directory)
             first, metrics = rows_of_ports(port, metrics_port, brokers)
+            check_listeners(values, first)
             make_directory(directory)
             ensemble = stack.enter_context(running_zookeeper(directory, zookeeper, as_json))
             run(directory, brokers, first, metrics, values, ensemble, as_json)
@@ -319,6 +320,19 @@ def row_of_ports(option: str, first: int, brokers: int, remedy: str = "") -> int
         return first
     port, why = taken
     return fail(f"port {port} {why}; {remedy or f'{option} N takes others'}")
+
+
+def check_listeners(settings: dict[str, str], first: int | None) -> None:
+    """Those of a cluster of one broker: it is waited for, and asked, at `first`."""
+    from odradek.model.listeners import parse_listeners
+
+    if "listeners" not in settings:
+        return
+    ports = [listener.port for listener in parse_listeners("listeners", settings["listeners"])]
+    if first not in ports:
+        raise click.UsageError(
+            f"--set listeners: none has the port of --port, at which the broker is waited for; say --port {ports[0]}"
+        )
 
 
 def taken_of(first: int, count: int) -> tuple[int, str] | None:
