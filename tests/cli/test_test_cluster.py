@@ -6,12 +6,14 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
+from odradek.cli.test_cluster import _stopped_by_signals, wait_for
 from tests.support import started
 
 pytestmark = pytest.mark.process
@@ -135,3 +137,28 @@ def test_a_port_in_use_is_one_sentence() -> None:
 
     assert done.returncode == 1
     assert done.stderr == f"odradek: --control {port}: Address already in use; 0 takes a free port\n"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the state of a thread is read from /proc")
+def test_a_signal_that_does_not_wake_whoever_waits_is_heard() -> None:
+    """One that came as the wait began, or that the system gave to another thread, was lost: a job of CI stood there for ever."""
+    main = threading.main_thread()
+    was_woken: list[bool] = []
+
+    def send() -> None:
+        for _ in range(1000):  # each look lets the main thread go on; then it sleeps in its wait
+            while Path(f"/proc/self/task/{main.native_id}/stat").read_text().rpartition(") ")[2][0] != "S":
+                pass
+        signal.pthread_kill(threading.get_ident(), signal.SIGTERM)
+        if not is_heard.wait(10):
+            was_woken.append(True)
+            signal.pthread_kill(main.ident or 0, signal.SIGTERM)
+
+    is_heard = threading.Event()
+    sender = threading.Thread(target=send)
+    with _stopped_by_signals() as ended:
+        sender.start()
+        wait_for(ended)
+        is_heard.set()
+        sender.join()
+    assert was_woken == []

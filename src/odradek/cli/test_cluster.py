@@ -21,6 +21,7 @@ from odradek.model.ids import LAST_PORT
 
 BOOTSTRAP, CONTROL = "ODRADEK_BOOTSTRAP", "ODRADEK_CONTROL"
 NOT_FOUND, NOT_RUN = 127, 126  # as shells have them
+LOOK_S = 0.1
 
 
 @click.command(name="test-cluster", context_settings={"allow_interspersed_args": False})
@@ -60,10 +61,17 @@ def test_cluster(
             print(f"{counted(brokers, 'broker')} ready in {ready_ms:.0f} ms, bootstrap {cluster.bootstrap}")
             print(f"control {control.url}; Ctrl-C stops the cluster.", flush=True)
         if not command:
-            ended.wait()
+            wait_for(ended)
             return
         code = _run(command, {BOOTSTRAP: cluster.bootstrap, CONTROL: control.url}, ended)
     sys.exit(code)
+
+
+def wait_for(ended: threading.Event) -> None:
+    """Step by step. Python's handler of a signal runs when this thread does, and one that comes as the wait begins, or is given to
+    another thread, does not end the wait."""
+    while not ended.wait(LOOK_S):
+        pass
 
 
 def _run(command: tuple[str, ...], addresses: dict[str, str], ended: threading.Event) -> int:
@@ -75,7 +83,10 @@ def _run(command: tuple[str, ...], addresses: dict[str, str], ended: threading.E
         return NOT_FOUND if isinstance(error, FileNotFoundError) else NOT_RUN
     watcher = threading.Thread(target=_end_with, args=(ended, process), daemon=True)
     watcher.start()
-    code = process.wait()
+    code: int | None = None
+    while code is None:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            code = process.wait(LOOK_S)  # as `wait_for` does
     return code if code >= 0 else 128 - code  # as shells say it of a signal
 
 
