@@ -262,6 +262,32 @@ def test_a_batch_that_comes_again_and_is_read_otherwise_loses_no_record(
     assert [letter.offset for letter in dead_letters(job.table)] == [4]
 
 
+def test_a_batch_that_comes_again_with_more_says_so_and_ends_with_what_it_had_or_less(
+    job: TablesJob, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its plan was taken out of the checkpoint: not the options, nor a registry, are to blame."""
+    shape = columns_of(job)
+    writer(job, shape).commit([task(job, shape, 0, 3)], 0)
+    dies_behind_the_letters(job, shape, monkeypatch, [task(job, shape, 1, 3, batch_id=1)], batch_id=1)
+
+    with pytest.raises(ReadOtherwise) as caught:
+        writer(job, shape).commit(
+            [task(job, shape, 0, 5, batch_id=1, begin=3), task(job, shape, 1, 3, batch_id=1)], 1
+        )
+    assert str(caught.value) == (
+        f"{dead_letters_of(job.table)}: batch 1 of application {job.name!r} has read more now than when it was begun, and 1 record of that "
+        f"is a dead letter, as at offset 4 of {job.topics[0]}-0; its dead letters are those of then, so nobody would have it: put its "
+        f"plan of then back into the checkpoint (file offsets/1), or delete that of now and let it read less (--max-offsets-per-trigger, "
+        f"option maxOffsetsPerTrigger)"
+    )
+    writer(job, shape).commit([task(job, shape, 1, 2, batch_id=1)], 1)
+    writer(job, shape).commit(
+        [task(job, shape, 0, 5, batch_id=2, begin=3), task(job, shape, 1, 3, batch_id=2, begin=2)], 2
+    )
+    assert [(x.partition, x.offset) for x in dead_letters(job.table)] == [(0, 4), (1, 2)]
+    assert verify(job.table, job.bootstrap).is_equal
+
+
 def test_of_letters_that_are_there_those_of_the_batch_are_looked_at_once(
     job: TablesJob, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -371,8 +397,100 @@ def test_a_letter_of_an_attempt_that_had_read_more_is_not_taken_for_a_row(
     writer(job, shape).commit([task(job, shape, 0, 5, batch_id=1, begin=4)], 1)
 
     assert DeltaTable(job.table).to_pyarrow_table().num_rows == 4
-    assert {(x.offset, x.is_replayed) for x in dead_letters(job.table)} == {(4, False)}
+    assert [(x.offset, x.is_replayed) for x in dead_letters(job.table)] == [(4, False)], "each once"
     assert verify(job.table, job.bootstrap).is_equal
+
+
+def begun_with_more(job: TablesJob, monkeypatch: pytest.MonkeyPatch) -> Shape:
+    """Of batch 0 there are letters of five records, and it has come again with two of them, which could be read. How values are read now."""
+    shape, less = columns_of(job), columns_of(job._replace(schema="id BIGINT, name BIGINT"))
+    dies_behind_the_letters(job, less, monkeypatch, [task(job, less, 0, 5)])
+    writer(job, shape).commit([task(job, shape, 0, 2)], 0)
+    keep_shape(job.table, shape)
+    return shape
+
+
+@pytest.mark.parametrize("is_fed_before", [False, True])
+def test_a_letter_that_a_later_batch_reads_is_its_row_or_its_letter_and_is_not_fed_before(
+    job: TablesJob, monkeypatch: pytest.MonkeyPatch, is_fed_before: bool
+) -> None:
+    """It was left by an attempt that had read more; one batch behind the one that came again reads other partitions."""
+    shape = begun_with_more(job, monkeypatch)
+    writer(job, shape).commit([task(job, shape, 1, 3, batch_id=1)], 1)
+    if is_fed_before:
+        found = replay(job.table)
+        assert found[:2] == (0, 4) and found.errors[0] == (
+            f"application {job.name!r} has read records that it is to read again, for its batch came again with less: start its job "
+            f"again, or give it up with --given-up"
+        )
+
+    writer(job, shape).commit([task(job, shape, 0, 5, batch_id=2, begin=2)], 2)
+
+    assert [(x.partition, x.offset, x.is_replayed) for x in dead_letters(job.table)] == [
+        *((0, n, True) for n in range(4)),
+        (0, 4, False),
+        (1, 2, False),
+    ]
+    assert replay(job.table) == (0, 2, ("no JSON object", "field (id) changed from number to string"))
+    assert DeltaTable(job.table).to_pyarrow_table().num_rows == 6
+    assert verify(job.table, job.bootstrap).is_equal
+
+
+def test_letters_that_an_application_is_to_read_again_are_fed_where_it_is_given_up(
+    job: TablesJob, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun_with_more(job, monkeypatch)
+
+    assert replay(job.table, given_up=[job.name])[:2] == (2, 1)
+    assert DeltaTable(job.table).to_pyarrow_table().num_rows == 4
+
+
+def test_a_letter_whose_record_is_gone_before_a_later_batch_could_read_it_is_fed_again(
+    job: TablesJob, client: SyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is the last that is left of it."""
+    shape = begun_with_more(job, monkeypatch)
+    writer(job, shape).commit([task(job, shape, 0, 5, batch_id=1, begin=3)], 1)
+
+    assert replay(job.table)[:2] == (1, 1)
+    assert sorted(DeltaTable(job.table).to_pyarrow_table().column("id").to_pylist()) == list(range(4))
+
+
+@pytest.mark.parametrize("where", ["not_ended", "ahead", "replayed", "batches"])
+@pytest.mark.parametrize("what", ["comes again with less", "reads on"])
+def test_what_is_to_be_read_again_is_fed_once_though_its_job_is_at_work_meanwhile(
+    job: TablesJob, monkeypatch: pytest.MonkeyPatch, where: str, what: str
+) -> None:
+    shape, less = columns_of(job), columns_of(job._replace(schema="id BIGINT, name BIGINT"))
+    writer(job, shape).commit([task(job, shape, 1, 3)], 0)
+    keep_shape(job.table, shape)
+    dies_behind_the_letters(job, less, monkeypatch, [task(job, less, 0, 5, batch_id=1)], batch_id=1)
+    steps = [(1, 0, 2), (2, 2, 5)]
+
+    def goes_on() -> None:
+        batch_id, begin, end = steps.pop(0)
+        writer(job, shape).commit([task(job, shape, 0, end, batch_id=batch_id, begin=begin)], batch_id)
+
+    if what == "reads on":
+        goes_on()
+    looks = getattr(replay_module, where)
+    calls = count(
+        -1 if where in ("not_ended", "ahead") else 0
+    )  # before the turn it is asked who may be given up
+
+    def looks_later(table: str) -> Any:
+        if not next(calls):
+            goes_on()
+        return looks(table)
+
+    monkeypatch.setattr(replay_module, where, looks_later)
+    replay(job.table)
+    while steps:
+        goes_on()
+
+    assert sorted(DeltaTable(job.table).to_pyarrow_table().column("id").to_pylist()) == list(range(6))
+    assert verify(job.table, job.bootstrap).is_equal
+    assert replay(job.table)[:2] == (0, 2)
 
 
 def begun_with_letters(job: TablesJob, monkeypatch: pytest.MonkeyPatch) -> Shape:

@@ -1,12 +1,13 @@
 """The dead letters of a table: a Delta table of their own below it, read back for people and programs.
 
 A letter that was fed again (`odradek.spark.replay`) stays where it is; that it was is noted by the commit that added its row. So
-is one of an attempt that died before its rows, where a later attempt of the same batch could read the record.
+is one of an attempt that died before its rows, where a later attempt of the same batch could read the record, or where that was
+planned with less, a later batch. Until that has read it, it is ahead: the record is to be read again, so nobody feeds the letter.
 """
 
 import base64
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -24,6 +25,7 @@ from odradek.spark.table_rows import files_of
 from odradek.spark.writing import dead_letters_of
 
 REPLAYED = "replayed"  # in the note of a commit: which letters its rows were
+AHEAD = "ahead"  # in the note of a commit: letters whose records the application is to read again
 RANGES = "ranges"  # in the note of letters: what their batch has read
 _SHAPE = f"{OWN_DIRECTORY}/shape.json"
 REPLAY_APP = "odradek dlq replay"
@@ -79,7 +81,7 @@ class DeadLetter(NamedTuple):
 
 
 def dead_letters(table: str, values: int | None = None, *, has_replayed: bool = True) -> list[DeadLetter]:
-    """In the order of topic, partition and offset.
+    """In the order of topic, partition and offset, each record once.
 
     With `values` the first so many have their bytes, and the others have none: of some, all may not fit in memory. Without
     `has_replayed` those that were replayed are not among these.
@@ -90,12 +92,16 @@ def dead_letters(table: str, values: int | None = None, *, has_replayed: bool = 
             f"that of the job, or below its --directory"
         )
     done = replayed(table)
+    seen: set[Identity] = set()
     found: list[DeadLetter] = []
     without: list[DeadLetter] = []
     for letters in batches(table):
         who = identities(letters)
         # Without the timestamp: Python knows no moment after the year 9999.
         for one, row in zip(who, letters.select(_SHOWN).to_pylist(), strict=True):
+            if one in seen:  # a batch that was read again, or two applications have refused it
+                continue
+            seen.add(one)
             place = (row["topic"], row["partition"], row["offset"])
             why = (row["error"], row["key"], row["value"], row["stage"], row["schemaId"])
             letter = DeadLetter(*place, *why, one in done)
@@ -119,11 +125,12 @@ def _without_bytes(letter: DeadLetter) -> DeadLetter:
 
 
 def batches(table: str) -> Iterator[pa.RecordBatch]:
-    """All letters that are there now, in no order, with the columns of `LETTERS`: null where they were written before there
-    was one."""
+    """All letters that are there now, those of an application's last batch first, with the columns of `LETTERS`: null where they
+    were written before there was one."""
     place = dead_letters_of(table)
     opened = tables.open_table(place)
-    return in_files(place, [] if opened is None else [placed.name for placed in files_of(opened)], LETTERS)
+    names = [] if opened is None else [placed.name for placed in reversed(files_of(opened))]
+    return in_files(place, names, LETTERS)
 
 
 def in_files(place: str, files: Iterable[str], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
@@ -162,7 +169,7 @@ class Begun(NamedTuple):
     def check_kept(self, files: Iterable[TableFile]) -> None:
         """Where the batch itself is not there: ReadOtherwise where its letters lack some of those in the files. As the batch has
         its letters, these would be taken by nobody, and their records be nowhere."""
-        lost = self._now(files)
+        lost = letters_now(self.place, self.app_id, self.batch_id, files)
         for names in (self.files, self.others):
             lost -= identities_in(self.place, names) if lost else set()
         if lost:
@@ -173,23 +180,20 @@ class Begun(NamedTuple):
                 f"of then, so nobody would have them: end the batch with the options of then, or once its registry answers as it did"
             )
 
-    def without(self, files: Iterable[TableFile]) -> set[Identity]:
-        """Its letters that are not in the files."""
-        now = self._now(files)
-        return self.letters() - now
-
-    def _now(self, files: Iterable[TableFile]) -> set[Identity]:
-        try:
-            return identities_in(self.place, (file.name for file in files))
-        except FileNotFoundError:  # as orphans, by the driver whose letters these are
-            raise TakenByAnother(self.app_id, self.batch_id) from None
-
     def letters(self) -> set[Identity]:
         """Where somebody has written files anew, those of the ranges that the batch has read."""
         found = identities_in(self.place, self.files)
         if len(found) < self.records and self.ranges:
             found |= {one for one in identities_in(self.place, self.others) if is_in(self.ranges, one)}
         return found
+
+
+def letters_now(place: str, app_id: str, batch_id: int, files: Iterable[TableFile]) -> set[Identity]:
+    """Those of a batch that is not committed; TakenByAnother where its files are gone."""
+    try:
+        return identities_in(place, (file.name for file in files))
+    except FileNotFoundError:  # as orphans, by the driver whose letters these are
+        raise TakenByAnother(app_id, batch_id) from None
 
 
 def is_in(ranges: Iterable[Range], one: Identity) -> bool:
@@ -203,6 +207,28 @@ def begun(place: str, app_id: str, batch_id: int) -> Begun | None:
     if opened is None or tables.last_batch(opened, app_id) != batch_id:
         return None
     return _begun(opened, place, app_id, batch_id)
+
+
+def ahead_of(opened: DeltaTable, app_id: str) -> set[Identity]:
+    """The letters whose records the application is to read again behind its last batch in the table."""
+    done = tables.last_batch(opened, app_id)
+    return set() if done is None else _in_note(tables.noted_in(opened, app_id, done) or {}, AHEAD)
+
+
+def is_ahead(ranges: Iterable[Range], one: Identity) -> bool:
+    """Whether who has read these ranges comes to the record only now. What is below them is gone from the topic."""
+    return all(one[:2] != (topic, partition) or end <= one[2] for topic, partition, _, end in ranges)
+
+
+def ahead(table: str) -> dict[str, set[Identity]]:
+    """By application the letters whose records it is to read again."""
+    opened, of_letters = tables.open_table(table), tables.open_table(dead_letters_of(table))
+    found = {}
+    if opened is not None and of_letters is not None:
+        for app_id in sorted({note["appId"] for note in tables.notes(of_letters)}):
+            if letters := ahead_of(opened, app_id):
+                found[app_id] = letters
+    return found
 
 
 def not_ended(table: str) -> list[Begun]:
@@ -244,9 +270,13 @@ def replayed(table: str) -> set[Identity]:
         return set()
     found: set[Identity] = set()
     for note in tables.notes(opened):
-        for entry in note.get(REPLAYED, ()):
-            found |= {(entry["topic"], entry["partition"], *place) for place in entry["letters"]}
+        found |= _in_note(note, REPLAYED)
     return found
+
+
+def _in_note(note: Mapping[str, Any], which: str) -> set[Identity]:
+    entries = note.get(which, ())
+    return {(entry["topic"], entry["partition"], *place) for entry in entries for place in entry["letters"]}
 
 
 def noted(done: set[Identity]) -> list[dict[str, Any]]:

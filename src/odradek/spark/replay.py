@@ -20,6 +20,7 @@ from odradek.spark.dead_letters import (
     REPLAYED,
     Identity,
     NoTable,
+    ahead,
     batches,
     identities,
     kept_shape,
@@ -46,7 +47,8 @@ class Replayed(NamedTuple):
 
 def replay(table: str, form: Format | None = None, given_up: Collection[str] = ()) -> Replayed:
     """Feeds all letters again that were not yet. `form` is how values are read now; None: as the job reads them. Letters of a batch that
-    is not in the table wait for it, unless its application is `given_up`: should it come again, its rows are there twice.
+    is not in the table wait for it, and those whose records are to be read again, unless their application is `given_up`: should it
+    come again, its rows are there twice.
 
     Raises RegistryUnavailable's sentence as a BadValue: what a silent registry leaves unread is nobody's fault.
     """
@@ -100,7 +102,7 @@ class _SomebodyElse(Exception):
 
 
 def _check_given_up(table: str, given_up: Collection[str]) -> None:
-    there = sorted({batch.app_id for batch in not_ended(table)})
+    there = sorted({batch.app_id for batch in not_ended(table)} | ahead(table).keys())
     unknown = sorted(set(given_up).difference(there))
     if unknown:
         raise ConfigurationError(
@@ -116,14 +118,21 @@ def _turn(table: str, shape: Shape, given_up: Collection[str]) -> tuple[int, int
     every = batches(table)
     # A batch that comes again would add those that it reads by then, too.
     begun = [batch for batch in not_ended(table) if batch.app_id not in given_up]
+    again = {app_id: letters for app_id, letters in ahead(table).items() if app_id not in given_up}
     done = replayed(table)
-    held = {one for batch in begun for one in batch.letters()} - done
+    held = {
+        one for letters in (*(batch.letters() for batch in begun), *again.values()) for one in letters
+    } - done
     waiting = len(held)
     done |= held
     # First what there is to be done: who shows some shows this.
     errors = dict.fromkeys(
         f"batch {batch.batch_id} of {batch.app_id!r} is not in the table yet: start its job again, or give it up with --given-up"
         for batch in begun
+    ) | dict.fromkeys(
+        f"application {app_id!r} has read records that it is to read again, for its batch came again with less: start its job again, "
+        f"or give it up with --given-up"
+        for app_id in again
     )
     try:
         for letters in every:

@@ -51,8 +51,10 @@ from odradek.spark.source import (
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from deltalake import DeltaTable
     from pyspark.sql import SparkSession
 
+    from odradek.spark.dead_letters import Begun, Identity, Range
     from odradek.spark.table_files import Layout
     from odradek.spark.writing import TableOptions, Written
 
@@ -176,7 +178,7 @@ class DeltaWriter(DataSourceStreamArrowWriter):
         from pyspark.sql.pandas.types import to_arrow_schema
 
         from odradek.spark import growth, tables
-        from odradek.spark.dead_letters import RANGES, REPLAYED, begun, is_in, noted
+        from odradek.spark.dead_letters import AHEAD, RANGES, REPLAYED, begun, is_ahead, noted
         from odradek.spark.evolution import FIXED, Evolve
         from odradek.spark.shape import KEPT_LETTERS, LETTERS
         from odradek.spark.writing import together
@@ -187,17 +189,17 @@ class DeltaWriter(DataSourceStreamArrowWriter):
         if written:
             whole = together(written, DESCRIPTION)
             self._check_letters(whole)
-            self._check_checkpoint(whole, batchId)
+            there = tables.open_table(self.options.table) if batchId else None
+            self._check_checkpoint(whole, batchId, there)
             who: dict[str, Any] = {"app_id": self.options.app_id, "batch_id": batchId}
             has_letters = whole.letters or self.options.shape is not None
             ranges = [(part.topic, part.partition, part.start, part.end) for part in whole.parts]
             before = begun(self.options.letters, **who) if has_letters else None
             # Not from a checkpoint that is not the table's: WrongCheckpoint comes before a letter of it is anywhere.
-            is_new = bool(whole.letters or before) and not self._is_there(whole, batchId)
-            read_now = set()
-            if before and is_new and self._has_all(whole):
-                # Of what is gone by now there is no row, nor of what an attempt had read that was planned with more.
-                read_now = {one for one in before.without(whole.letters) if is_in(ranges, one)}
+            earlier = self._of_earlier(there, before) if has_letters else set()
+            is_new = bool(whole.letters or before or earlier) and not self._is_there(whole, batchId)
+            read_now = self._read_now(whole, batchId, earlier, ranges) if earlier and is_new else set()
+            ahead = {one for one in earlier if is_ahead(ranges, one)}
             if whole.letters:
                 if is_new:
                     if before is not None:
@@ -224,6 +226,7 @@ class DeltaWriter(DataSourceStreamArrowWriter):
                     "files": len(whole.files),
                     **({LOST: whole.lost} if whole.lost else {}),
                     **({REPLAYED: noted(read_now)} if read_now else {}),
+                    **({AHEAD: noted(ahead)} if ahead else {}),
                 },
             }
             if self.options.upserts:
@@ -264,9 +267,27 @@ class DeltaWriter(DataSourceStreamArrowWriter):
             has_lost=whole.lost > 0,
         )
 
-    def _has_all(self, whole: "Written") -> bool:
-        """Whether each record that is no letter now is a row: where records are skipped as well, nobody knows which."""
-        return self.options.shape is not None and whole.refused == sum(file.records for file in whole.letters)
+    def _of_earlier(self, table: "DeltaTable | None", before: "Begun | None") -> "set[Identity]":
+        """The letters of attempts before, whose records this batch reads or a later one."""
+        from odradek.spark.dead_letters import ahead_of
+
+        found = set() if table is None else ahead_of(table, self.options.app_id)
+        return found if before is None else found | before.letters()
+
+    def _read_now(
+        self, whole: "Written", batch_id: int, earlier: "set[Identity]", ranges: "Sequence[Range]"
+    ) -> "set[Identity]":
+        """Which of them are rows now: of what the batch has read all that are no letters. Where records are skipped as well, nobody
+        knows which."""
+        from odradek.spark.dead_letters import is_in, letters_now
+
+        found = {one for one in earlier if is_in(ranges, one)}
+        is_told = self.options.shape is not None and whole.refused == sum(
+            file.records for file in whole.letters
+        )
+        if not (found and is_told):
+            return set()
+        return found - letters_now(self.options.letters, self.options.app_id, batch_id, whole.letters)
 
     def _send_letters(self, whole: "Written", batch_id: int) -> None:
         """Before any commit: of a batch that comes again that deletes their files."""
@@ -279,15 +300,14 @@ class DeltaWriter(DataSourceStreamArrowWriter):
         own = to._replace(app_id=f"{to.app_id}:{whole.query_id}")
         send_letters(options.letters, whole.letters, own, batch_id=batch_id)
 
-    def _check_checkpoint(self, whole: "Written", batch_id: int) -> None:
-        """What is fused commits every batch: a table without the one before has not been written from this checkpoint, or was put
+    def _check_checkpoint(self, whole: "Written", batch_id: int, table: "DeltaTable | None") -> None:
+        """What is fused commits every batch: a `table` without the one before has not been written from this checkpoint, or was put
         back to how it was before."""
         from odradek.spark import tables
 
         if self._schema != DESCRIPTION or not batch_id:
             return
         path, app_id = self.options.table, self.options.app_id
-        table = tables.open_table(path)
         done = None if table is None else tables.last_batch(table, app_id)
         if done is not None and done >= batch_id - 1:
             return

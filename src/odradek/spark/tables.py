@@ -333,7 +333,13 @@ def _committed(note: Mapping[str, Any]) -> CommittedBatch:
 def noted(path: str, app_id: str, batch_id: int) -> dict[str, Any] | None:
     """What the commit of a batch noted; None if the table does not have it."""
     table = open_table(path)
-    return None if table is None else _noted(table, path, app_id, batch_id)
+    return None if table is None else noted_in(table, app_id, batch_id)
+
+
+@answering
+def noted_in(table: DeltaTable, app_id: str, batch_id: int) -> dict[str, Any] | None:
+    """As `noted`, of a table that is open."""
+    return _noted(table, path_of(table.table_uri), app_id, batch_id)
 
 
 def _noted(table: DeltaTable, path: str, app_id: str, batch_id: int) -> dict[str, Any] | None:
