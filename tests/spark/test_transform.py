@@ -594,6 +594,28 @@ def test_a_batch_that_comes_again_and_is_read_otherwise_loses_no_record(
     assert [letter.offset for letter in dead_letters(str(tmp_path))] == [1]
 
 
+def test_a_batch_that_comes_again_with_more_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its plan was taken out of the checkpoint: the options are those of before."""
+    import pyarrow as pa
+    from pyspark import TaskContext
+
+    from odradek.spark import decoding
+    from odradek.spark.shape import Shape
+
+    monkeypatch.setattr(TaskContext, "get", Context)
+    values = of_values(b"none", b'{"id":1}', b"either", b"other")
+
+    def committed(count: int) -> int:
+        decode = decoding.Decoding(Shape(pa.schema([("id", pa.int32())])), str(tmp_path), "app")
+        list(decode(iter([values.slice(0, count)])))
+        return decoding.commit_letters(str(tmp_path), "app", 4, "", run_id="a", check=lambda: False)
+
+    assert committed(2) == 1
+    with pytest.raises(ReadOtherwise, match="has read more now .* and 2 records of that are dead letters.*2 of"):
+        committed(4)
+    assert committed(1) == 1
+
+
 def test_a_batch_that_comes_again_in_other_tasks_has_each_letter_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -174,6 +174,14 @@ class Begun(NamedTuple):
             lost -= identities_in(self.place, names) if lost else set()
         if lost:
             topic, partition, offset, _ = min(lost)
+            if self.ranges and not any(is_in(self.ranges, one) for one in lost):
+                raise ReadOtherwise(
+                    f"{self.place}: batch {self.batch_id} of application {self.app_id!r} has read more now than when it was begun, and "
+                    f"{counted(len(lost), 'record')} of that {'is a dead letter' if len(lost) == 1 else 'are dead letters'}, as at offset "
+                    f"{offset} of {topic}-{partition}; its dead letters are those of then, so nobody would have "
+                    f"{'it' if len(lost) == 1 else 'them'}: put its plan of then back into the checkpoint (file offsets/{self.batch_id}), or "
+                    f"delete that of now and let it read less (--max-offsets-per-trigger, option maxOffsetsPerTrigger)"
+                )
             raise ReadOtherwise(
                 f"{self.place}: {counted(len(lost), 'record')} of batch {self.batch_id} of application {self.app_id!r} cannot be read "
                 f"now and could be when the batch was begun, as at offset {offset} of {topic}-{partition}; its dead letters are those "

@@ -26,7 +26,7 @@ import pyarrow.parquet as pq
 from odradek.spark import tables
 from odradek.spark.arrow_schema import rows_schema
 from odradek.spark.checkpoints import Ranges, ranges_of_batch
-from odradek.spark.dead_letters import TakenByAnother, begun
+from odradek.spark.dead_letters import RANGES, Range, TakenByAnother, begun
 from odradek.spark.evolution import Evolve
 from odradek.spark.micro_batch import current_batch_id, current_run_id
 from odradek.spark.on_error import Most
@@ -117,6 +117,11 @@ def commit_letters(
             files=files,
             parts=(),
             schema=KEPT_LETTERS,
+            note={
+                RANGES: _read(once)
+                if len(ranges) < 2
+                else [(*place, *offsets) for place, offsets in ranges[0].items()]
+            },
             evolve=Evolve(adds=True),
         )
     return sum(file.records for file in files)
@@ -152,6 +157,12 @@ def _begins(one: dict[str, Any]) -> tuple[str, int, int]:
     return min(
         ((topic, int(partition), first) for topic, _, partition, first in places), default=("", -1, -1)
     )
+
+
+def _read(told: list[dict[str, Any]]) -> list[Range]:
+    """Of each task, which has read all from the first offset to the last."""
+    places = ((*place.rpartition("-"), first, last) for one in told for place, (first, last) in one["read"])
+    return [(topic, int(partition), first, last + 1) for topic, _, partition, first, last in places]
 
 
 def _each_once(
