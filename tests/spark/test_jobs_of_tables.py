@@ -277,7 +277,7 @@ def test_a_batch_that_comes_again_with_more_says_so_and_ends_with_what_it_had_or
     assert str(caught.value) == (
         f"{dead_letters_of(job.table)}: batch 1 of application {job.name!r} has read more now than when it was begun, and 1 record of that "
         f"is a dead letter, as at offset 4 of {job.topics[0]}-0; its dead letters are those of then, so nobody would have it: put its "
-        f"plan of then back into the checkpoint (file offsets/1), or delete that of now and let it read less (--max-offsets-per-trigger, "
+        f"plan of then back into the checkpoint (offsets/1, with its .crc), or delete that of now and let it read less (--max-offsets-per-trigger, "
         f"option maxOffsetsPerTrigger)"
     )
     writer(job, shape).commit([task(job, shape, 1, 2, batch_id=1)], 1)

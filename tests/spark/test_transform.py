@@ -611,7 +611,9 @@ def test_a_batch_that_comes_again_with_more_says_so(tmp_path: Path, monkeypatch:
         return decoding.commit_letters(str(tmp_path), "app", 4, "", run_id="a", check=lambda: False)
 
     assert committed(2) == 1
-    with pytest.raises(ReadOtherwise, match="has read more now .* and 2 records of that are dead letters.*2 of"):
+    with pytest.raises(
+        ReadOtherwise, match="has read more now .* and 2 records of that are dead letters.*2 of"
+    ):
         committed(4)
     assert committed(1) == 1
 

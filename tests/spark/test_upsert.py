@@ -1,7 +1,9 @@
 """A table with the last row of each key: merged once however often a batch comes again, tombstones, records without a key."""
 
 import json
+import math
 import os
+import struct
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -328,16 +330,20 @@ def test_records_without_a_key_are_letters_or_left_out_or_stop_the_job(
         verify(skipping.table, job.bootstrap)
 
 
+@pytest.mark.parametrize("batches", [[ranges_of(0)], [[(0, 2)], [(2, 3)]]])
 def test_a_letter_whose_record_a_later_attempt_has_merged_is_a_row_to_verify(
-    job: TablesJob, monkeypatch: pytest.MonkeyPatch
+    job: TablesJob, monkeypatch: pytest.MonkeyPatch, batches: list[list[tuple[int, int]]]
 ) -> None:
+    """Or a later batch, where the attempt that left it had read more than the batch that came again."""
+
     def dies(*_: object, **__: object) -> None:
         raise Died
 
     with monkeypatch.context() as patch, pytest.raises(Died):
         patch.setattr(upsert, "merge", dies)
         Upserts(job._replace(schema="id STRING")).run(0, ranges_of(0))
-    Upserts(job).run(0, ranges_of(0))
+    for batch_id, ranges in enumerate(batches):
+        Upserts(job).run(batch_id, ranges)
 
     assert Upserts(job).rows() == {b"a": 3, b"b": 2}
     assert [x.is_replayed for x in dead_letters(job.table)] == [True] * 3
@@ -679,6 +685,38 @@ def test_a_key_that_is_null_once_it_is_decoded_is_none(
     else:
         with pytest.raises(CannotVerify, match="dropped by --on-error skip"):
             verify(job.table, job.bootstrap)
+
+
+@pytest.mark.parametrize("kind", ["float", "double"])
+def test_keys_are_the_same_where_their_bytes_are(
+    cluster: ProcessCluster, client: SyncClient, make_topic: MakeTopic, tmp_path: Path, kind: str
+) -> None:
+    """As to compaction, and to `verify`. To SQL 0.0 is -0.0: one took the place of both, and was there twice."""
+    numbers = [0.0, -0.0, math.nan, 0.0, -0.0, math.nan]
+    with registry() as server:
+        topic = make_topic()
+        server.has(7, {"type": kind}, subject=f"{topic}-key")
+        form = "<f" if kind == "float" else "<d"
+        keys = [framed(7, struct.pack(form, number)) for number in numbers]
+        records = [(key, b'{"id":%d}' % n) for n, key in enumerate(keys)]
+        job = job_of(
+            cluster,
+            client,
+            topic,
+            tmp_path / "table",
+            [[*records, (keys[1], None)]],
+            key_format="avro",
+            registry=server.url,
+        )
+        upserts = Upserts(job)
+        assert upserts.shape is not None
+        keep_shape(job.table, upserts.shape)
+        for batch_id, ends in enumerate([(0, 3), (3, 4), (4, 6), (6, 7)]):
+            upserts.run(batch_id, [ends])
+
+    found = DeltaTable(job.table).to_pyarrow_table().select(["__key", "id"]).to_pylist()
+    assert sorted((str(row["__key"]), row["id"]) for row in found) == [("0.0", 3), ("nan", 5)]
+    assert verify(job.table, job.bootstrap).is_equal
 
 
 def test_a_table_that_is_partitioned_is_refused_before_spark_is_started(job: TablesJob) -> None:

@@ -179,7 +179,7 @@ class Begun(NamedTuple):
                     f"{self.place}: batch {self.batch_id} of application {self.app_id!r} has read more now than when it was begun, and "
                     f"{counted(len(lost), 'record')} of that {'is a dead letter' if len(lost) == 1 else 'are dead letters'}, as at offset "
                     f"{offset} of {topic}-{partition}; its dead letters are those of then, so nobody would have "
-                    f"{'it' if len(lost) == 1 else 'them'}: put its plan of then back into the checkpoint (file offsets/{self.batch_id}), or "
+                    f"{'it' if len(lost) == 1 else 'them'}: put its plan of then back into the checkpoint (offsets/{self.batch_id}, with its .crc), or "
                     f"delete that of now and let it read less (--max-offsets-per-trigger, option maxOffsetsPerTrigger)"
                 )
             raise ReadOtherwise(

@@ -264,12 +264,16 @@ def _merge(table: DeltaTable, changes: pa.Table, properties: CommitProperties, h
     if not changes.num_rows:
         return
     key, deleted = _quoted(key_of(changes.schema)), f"s.{_quoted(DELETED)}"
+    is_same = f"t.{key} = s.{key}"
+    if pa.types.is_floating(changes.schema.field(key_of(changes.schema)).type):
+        # To SQL 0.0 is -0.0, and one of them would take the place of both.
+        is_same += f" AND CAST(t.{key} AS VARCHAR) = CAST(s.{key} AS VARCHAR)"
     # As `when_matched_update_all` and its like name them, but for a name with a backtick, which these quote by backticks.
     columns = {name: f"s.{name}" for name in map(_quoted, changes.schema.names) if name != _quoted(DELETED)}
     (
         table.merge(
             changes,
-            f"t.{key} = s.{key}",
+            is_same,
             source_alias="s",
             target_alias="t",
             merge_schema=has_new_columns,
