@@ -612,7 +612,7 @@ def test_a_batch_that_comes_again_with_more_says_so(tmp_path: Path, monkeypatch:
 
     assert committed(2) == 1
     with pytest.raises(
-        ReadOtherwise, match="has read more now .* and 2 records of that are dead letters.*2 of"
+        ReadOtherwise, match=r"has read more now .* and 2 records of that are dead letters.*2 of"
     ):
         committed(4)
     assert committed(1) == 1

@@ -158,7 +158,10 @@ def left_behind(table: str) -> list[Path]:
 
 def test_a_table_has_the_last_row_of_each_key_and_verify_proves_it(job: TablesJob) -> None:
     told = dict(planned(job).lines())
-    assert told["upserts"] == "one row a key, of its last record; a null value deletes it"
+    assert told["upserts"] == (
+        "one row a key, of its last record; a null value deletes it; where a batch has a key in several partitions, the one of the "
+        "greater offset"
+    )
     upserts = Upserts(job)
     seen = []
     for batch_id in range(len(BATCHES)):

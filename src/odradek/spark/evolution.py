@@ -134,9 +134,10 @@ def has_local_times(kind: pa.DataType) -> bool:
     return pa.types.is_timestamp(kind) and kind.tz is None
 
 
-def is_addable(name: str, there: pa.Schema) -> bool:
-    """Whether values may make such a column."""
-    return _is_name(name) and len(there) < MOST_COLUMNS and not _is_there(name, there)
+def is_addable(name: str, there: Collection[str]) -> bool:
+    """Whether values may make such a column beside those that are `there`, in lower case: to Delta names are the same that differ by
+    case alone."""
+    return _is_name(name) and len(there) < MOST_COLUMNS and name.lower() not in there
 
 
 def addable_type(kind: pa.DataType, depth: int = 0) -> pa.DataType | None:
@@ -163,7 +164,7 @@ def addable_type(kind: pa.DataType, depth: int = 0) -> pa.DataType | None:
 
 def addable(found: pa.Schema) -> tuple[pa.Schema, tuple[str, ...]]:
     """Of the fields of values those that a table can have as columns, and the names of the others."""
-    columns = pa.schema([])
+    columns: dict[str, pa.Field] = {}
     left_out: list[str] = []
     for field in found:
         kind = addable_type(field.type)
@@ -172,14 +173,9 @@ def addable(found: pa.Schema) -> tuple[pa.Schema, tuple[str, ...]]:
             continue
         if kind != field.type:
             left_out.append(f"{field.name} in part")
-        columns = columns.append(pa.field(field.name, kind))
-    return columns, tuple(left_out)
+        columns[field.name.lower()] = pa.field(field.name, kind)
+    return pa.schema(columns.values()), tuple(left_out)
 
 
 def _is_name(name: str) -> bool:
     return bool(name) and len(name) <= 255 and not _FORBIDDEN & set(name)
-
-
-def _is_there(name: str, there: pa.Schema) -> bool:
-    """To Delta names are the same that differ by case alone."""
-    return name.lower() in {known.lower() for known in there.names}

@@ -52,15 +52,17 @@ class Growth:
                 *(spec.whole(pa.schema([]))),
             ]
         )
-        # Behind ours it would be taken for our own by whoever opens the table next (`ours_in`).
-        self._never = [pa.field(BATCH, pa.null())] if shape.has_meta else []
         self.columns = shape.columns
         if there is not None:
-            own = [field_as_nullable(field) for field in there if field.name not in self._taken.names]
-            new = [field for field in shape.columns if field.name not in there.names]
+            known, taken = set(there.names), set(self._taken.names)
+            own = [field_as_nullable(field) for field in there if field.name not in taken]
+            new = [field for field in shape.columns if field.name not in known]
             self.columns = pa.schema([*own, *new])
             for field in shape.columns if evolve.widens else ():  # as --schema asks for
                 self._widen(self.columns.get_field_index(field.name), field.type)
+        # Behind ours it would be taken for our own by whoever opens the table next (`ours_in`).
+        never = [BATCH] if shape.has_meta else []
+        self._known = {name.lower() for name in (*self.columns.names, *self._taken.names, *never)}
 
     def offer(self, found: Mapping[str, pa.DataType]) -> bool:
         """Takes what is allowed of fields and their types; whether the columns are others now."""
@@ -74,13 +76,15 @@ class Growth:
         return not self.columns.equals(before)
 
     def _add(self, name: str, kind: pa.DataType) -> None:
-        known = pa.schema([*self.columns, *self._taken, *self._never])
+        if not self._evolve.adds or not is_addable(name, self._known):
+            return
         cleaned = addable_type(kind)
-        if not self._evolve.adds or cleaned is None or not is_addable(name, known):
+        if cleaned is None:
             return
         decided = self._decided(pa.field(name, cleaned), "")
         if decided.name == name:  # else it is another one by its case, which Delta cannot tell apart
             self.columns = self.columns.append(decided)
+            self._known.add(name.lower())
 
     def _widen(self, at: int, kind: pa.DataType) -> None:
         now = self.columns.field(at)

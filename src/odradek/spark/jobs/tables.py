@@ -326,7 +326,11 @@ class Plan(NamedTuple):
             )
             yield "evolves", f"{Evolve.of(job.evolve)}: {where} that ask for it"
         if job.upsert_by:
-            yield "upserts", "one row a key, of its last record; a null value deletes it"
+            yield (
+                "upserts",
+                "one row a key, of its last record; a null value deletes it; where a batch has a key in several partitions, the one of the "
+                "greater offset",
+            )
         yield "fused", "yes: no SQL stands in between, so the tasks that fetch also write the files"
         if job.commit_group:
             yield "group", f"{job.commit_group} shows where it stands"
