@@ -327,6 +327,26 @@ def test_what_was_fed_before_another_came_is_counted_all_the_same(
     assert [row["__offset"] for row in rows(job)] == [0, 1, 2, 5, *range(6, 15)]
 
 
+def test_of_a_replay_that_comes_too_late_nothing_is_left(
+    job: TablesJob, server: RegistryServer, client: SyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It writes its rows when another has committed all of them, who so does not see its files."""
+    many_letters(job, server, client, monkeypatch)
+    looks, theirs = replay_module.identities, []
+
+    def late(letters: pa.RecordBatch) -> Any:
+        if not theirs:
+            theirs.append(0)
+            theirs.append(replay(job.table).rows)
+        return looks(letters)
+
+    monkeypatch.setattr(replay_module, "identities", late)
+
+    assert (replay(job.table).rows, theirs) == (0, [0, 10])
+    files = [path.name for path in Path(job.table).glob("*.parquet")]
+    assert len(files) == len(DeltaTable(job.table).file_uris())
+
+
 def test_a_marks_note_outlives_the_log_though_its_process_died_before_it_was_kept(
     job: TablesJob, server: RegistryServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:

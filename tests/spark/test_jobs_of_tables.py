@@ -31,7 +31,15 @@ from odradek.spark.arrow_schema import rows_schema
 from odradek.spark.data_loss import DataLoss
 from odradek.spark.ddl import schema_of as schema_of_text
 from odradek.spark.ddl import text_of
-from odradek.spark.dead_letters import NoTable, ReadOtherwise, TakenByAnother, dead_letters, keep_shape
+from odradek.spark.dead_letters import (
+    NoTable,
+    ReadOtherwise,
+    TakenByAnother,
+    dead_letters,
+    keep_shape,
+    replayed,
+)
+from odradek.spark.evolution import Evolve
 from odradek.spark.job_file import jobs_of
 from odradek.spark.jobs import tables as tables_module
 from odradek.spark.jobs.tables import Batch, TablesJob, _batch, followed, planned, run, start
@@ -578,6 +586,31 @@ def test_letters_of_an_application_that_is_given_up_wait_for_no_batch(
     report = verify(job.table, job.bootstrap)
     assert DeltaTable(job.table).to_pyarrow_table().num_rows == 8
     assert not report.is_equal and report.doubled == 2 and "doubled 2: DIFFERENT" in str(report.partitions[1])
+
+
+def test_letters_are_fed_again_though_a_column_of_the_table_becomes_wider_meanwhile(
+    job: TablesJob, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its job is at work, with --evolve widen: what replay has read by then is of the narrower type."""
+    wide, narrow = columns_of(job), columns_of(job._replace(schema="id INT, name STRING"))
+    less = columns_of(job._replace(schema="id BOOLEAN, name STRING"))
+    writer(job, narrow).commit([task(job, narrow, 0, 5)], 0)
+    dies_behind_the_letters(job, less, monkeypatch, [task(job, less, 1, 3, batch_id=1)], batch_id=1)
+    keep_shape(job.table, narrow)
+    looks, calls, other = replayed, count(), job._replace(app_id="other")
+
+    def looks_later(table: str) -> Any:
+        if not next(calls):
+            options = TableOptions(job.table, other.name, OFF, shape=wide, evolve=Evolve(widens=True))
+            DeltaWriter(options, StructType()).commit([task(other, wide, 0, 1)], 0)
+        return looks(table)
+
+    monkeypatch.setattr(replay_module, "replayed", looks_later)
+    found = replay(job.table, given_up=[job.name])
+
+    assert found[:2] == (2, 2)
+    ids = DeltaTable(job.table).to_pyarrow_table().column("id")
+    assert ids.type == pa.int64() and sorted(ids.to_pylist()) == [0, 0, 1, 2, 3, 4, 5]
 
 
 def test_what_two_applications_have_read_is_there_twice_and_held_against_neither(job: TablesJob) -> None:

@@ -22,7 +22,14 @@ from odradek.spark.dead_letters import dead_letters, kept_shape
 from odradek.spark.evolution import Evolve
 from odradek.spark.growth import columns_of
 from odradek.spark.jobs.tables import TablesJob, planned
-from odradek.spark.object_store import ConnectionBroken, StoreError, answers, check_listens, storage_options
+from odradek.spark.object_store import (
+    TIMEOUT_VARIABLE,
+    ConnectionBroken,
+    StoreError,
+    answers,
+    check_listens,
+    storage_options,
+)
 from odradek.spark.options import parse
 from odradek.spark.ranges import OffsetRange
 from odradek.spark.replay import replay
@@ -210,6 +217,20 @@ def test_a_probe_whose_connection_broke_is_made_again(url: str, before: Front, r
     before.obeys(None)
 
     assert storage_of(url).listed("_odradek/probe") == []
+
+
+@pytest.mark.parametrize(("asked", "connect"), [("2", "2000ms"), ("30", "5000ms")])
+def test_a_connection_may_take_as_long_as_a_request_up_to_five_seconds(
+    monkeypatch: pytest.MonkeyPatch, asked: str, connect: str
+) -> None:
+    """A store on this machine is connected to at once whatever is asked for; one that is far away never was."""
+    monkeypatch.setenv(TIMEOUT_VARIABLE, asked)
+
+    found = storage_options("s3://bucket/table")
+
+    assert found is not None
+    assert (found["timeout"], found["connect_timeout"]) == (f"{asked}000ms", connect)
+    assert found["retry_timeout"] == f"{3 * int(asked)}000ms"
 
 
 def test_a_decision_whose_connection_broke_is_what_is_there(url: str, before: Front) -> None:

@@ -287,6 +287,25 @@ def test_rows_are_sorted_within_each_file_and_statistics_tell_its_borders(
     assert is_proved(tmp_path)
 
 
+def test_each_pair_of_values_is_a_partition(tmp_path: Path) -> None:
+    """Whatever order they come in: rows of two of them in one file would have the values of the first."""
+    pairs = [(country, n) for country in ("DE", None, "FR") for n in (2, None, 1)]
+    pairs = pairs + pairs[::-1]
+    rows = pa.table(
+        {
+            "id": range(len(pairs)),
+            "country": [country for country, _ in pairs],
+            "n": pa.array([n for _, n in pairs], pa.int64()),
+        }
+    )
+
+    run(options(tmp_path, "country, n"), rows)
+
+    found = DeltaTable(tmp_path).to_pyarrow_table().select(["id", "country", "n"]).sort_by("id")
+    assert found.to_pylist() == rows.to_pylist()
+    assert len(files_in(tmp_path)) == 9 and is_proved(tmp_path)
+
+
 @pytest.mark.parametrize("most_open", [1, table_files.MOST_OPEN])
 def test_a_task_that_fails_leaves_no_file_in_any_directory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most_open: int

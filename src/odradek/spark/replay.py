@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterable
 from typing import NamedTuple
 
 import pyarrow as pa
+from deltalake import DeltaTable
 
 from odradek.model.errors import ConfigurationError
 from odradek.spark import tables
@@ -33,7 +34,7 @@ from odradek.spark.formats.declared import Format
 from odradek.spark.parquet import TableFile
 from odradek.spark.shape import BATCH, COLUMNS, Shape, ours_in
 from odradek.spark.table_files import TableFiles
-from odradek.spark.tables import WrongCheckpoint
+from odradek.spark.tables import WrongCheckpoint, WrongTable
 from odradek.spark.upsert import UPSERTS
 
 A_COMMIT = 10_000  # letters whose rows one commit adds: its note names each
@@ -60,6 +61,7 @@ def replay(table: str, form: Format | None = None, given_up: Collection[str] = (
             done, waiting, errors = _turn(table, shape, given_up)
         except _SomebodyElse as another:
             rows += another.before
+            shape = shape_of(table, form)  # whose job may have made its columns more, or wider
             continue
         return Replayed(rows + done, waiting, errors)
 
@@ -76,14 +78,13 @@ def shape_of(table: str, form: Format | None) -> Shape:
             f"{table} has the last record of each key: a letter would take the place of what came after it; produce the record "
             f"again instead"
         )
-    there = tables.row_schema(opened)
+    there, columns = tables.row_schema(opened), _columns_of(opened)
     kept = kept_shape(table)
     if kept is None and form is None:
         raise ConfigurationError(f"{table} does not say how its values are read; name their --format")
     if form is not None:
         form.check()
     ours = ours_in(there)
-    columns = pa.schema([field for field in there if field.name not in ours])
     if kept is None:
         kept = Shape(columns, bool(ours))
         if ours and there.field("__key").type != pa.binary():
@@ -95,8 +96,15 @@ def shape_of(table: str, form: Format | None) -> Shape:
     return (shape if form is None else shape._replace(format=form)).check()
 
 
+def _columns_of(opened: DeltaTable) -> pa.Schema:
+    """Those of values."""
+    there = tables.row_schema(opened)
+    ours = ours_in(there)
+    return pa.schema([field for field in there if field.name not in ours])
+
+
 class _SomebodyElse(Exception):
-    """Has fed letters again meanwhile: what is left has to be looked at anew. `before`: rows that we had added by then."""
+    """Has fed letters again meanwhile, or made the columns wider: what is left has to be looked at anew. `before`: rows that we had added by then."""
 
     before = 0
 
@@ -174,7 +182,7 @@ class _Pack:
 
     def __init__(self, table: str, shape: Shape) -> None:
         self._table = table
-        self._schema = shape.schema
+        self._shape = shape
         opened = tables.open_table(table)
         assert opened is not None, "looked at before"
         version = tables.last_batch(opened, REPLAY_APP)
@@ -207,15 +215,26 @@ class _Pack:
                 files=files,
                 spec=self._layout.spec,
                 parts=(),
-                schema=self._schema,
+                schema=self._shape.schema,
                 rows=self._found,
                 note={REPLAYED: noted(self.letters), "letters": 0, "newestMs": -1, "files": len(files)},
             )
         except WrongCheckpoint:  # the table is ahead by more than one
             is_ours = False
+        except WrongTable:
+            if not self._has_other_columns():
+                raise
+            is_ours = False
         if not is_ours:
             raise _SomebodyElse
         return len(self.letters)
+
+    def _has_other_columns(self) -> bool:
+        """The table, by now, than those that the rows were made for."""
+        opened = tables.open_table(self._table)
+        return (
+            opened is not None and self._shape.of_columns(_columns_of(opened)).columns != self._shape.columns
+        )
 
     def discard(self) -> None:
         if self._written is None:

@@ -116,6 +116,46 @@ def decoded(form: Format, columns: str, *values: bytes | None) -> Decoded:
     return decoder(form, schema_of(columns)).decoded(pa.array(values, pa.binary()))
 
 
+def test_a_name_that_two_messages_end_with_is_none(tmp_path: Path) -> None:
+    """One of them would be taken, whichever stands first in the file."""
+    file = FileDescriptorProto(name="order.proto", package="shop", syntax="proto3")
+    for outer in ("Batch", "Single"):
+        inner = file.message_type.add(name=outer).nested_type.add(name="Order")
+        inner.field.append(field(f"of_{outer}", 1, F.TYPE_STRING))
+    path = tmp_path / "order.desc"
+    path.write_bytes(FileDescriptorSet(file=[file]).SerializeToString())
+
+    def of(name: str) -> str:
+        form = Format("protobuf", schema_file=str(path), message=name)
+        return text_of(learnt(form, "", lambda: pa.array([], pa.binary())).columns)
+
+    assert of("Single.Order") == "of_Single STRING"
+    with pytest.raises(
+        ConfigurationError, match=r"no message Order; there are .*shop.Batch.Order, .*shop.Single.Order"
+    ):
+        of("Order")
+
+
+def test_a_map_of_messages_that_hold_themselves_is_left_out(tmp_path: Path) -> None:
+    file = FileDescriptorProto(name="tree.proto", syntax="proto3")
+    tree = file.message_type.add(name="Tree")
+    entry = tree.nested_type.add(name="ByNameEntry")
+    entry.options.map_entry = True
+    entry.field.extend([field("key", 1, F.TYPE_STRING), field("value", 2, F.TYPE_MESSAGE, of=".Tree")])
+    tree.field.extend(
+        [
+            field("n", 1, F.TYPE_INT32),
+            field("by_name", 2, F.TYPE_MESSAGE, of=".Tree.ByNameEntry", repeated=True),
+        ]
+    )
+    path = tmp_path / "tree.desc"
+    path.write_bytes(FileDescriptorSet(file=[file]).SerializeToString())
+
+    found = learnt(Format("protobuf", schema_file=str(path)), "", lambda: pa.array([], pa.binary()))
+
+    assert (text_of(found.columns), found.left_out) == ("n INT", ("by_name",))
+
+
 def test_every_kind_of_field_is_a_column(form: Format) -> None:
     found = learnt(form, "", lambda: pa.array([]))
     assert (text_of(found.columns), found.left_out) == (COLUMNS, ("root.left",))
