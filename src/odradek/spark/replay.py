@@ -219,7 +219,8 @@ class _Pack:
                 rows=self._found,
                 note={REPLAYED: noted(self.letters), "letters": 0, "newestMs": -1, "files": len(files)},
             )
-        except WrongCheckpoint:  # the table is ahead by more than one
+        except WrongCheckpoint:  # the table is ahead by more than one, and takes none of these files any more
+            tables.delete_orphans(self._table, app_id=REPLAY_APP, batch_id=self._batch_id)
             is_ours = False
         except WrongTable:
             if not self._has_other_columns():
