@@ -81,7 +81,7 @@ class DeadLetter(NamedTuple):
 
 
 def dead_letters(table: str, values: int | None = None, *, has_replayed: bool = True) -> list[DeadLetter]:
-    """In the order of topic, partition and offset, each record once.
+    """In the order of topic, partition, offset and timestamp, each record once.
 
     With `values` the first so many have their bytes, and the others have none: of some, all may not fit in memory. Without
     `has_replayed` those that were replayed are not among these.
@@ -93,8 +93,8 @@ def dead_letters(table: str, values: int | None = None, *, has_replayed: bool = 
         )
     done = replayed(table)
     seen: set[Identity] = set()
-    found: list[DeadLetter] = []
-    without: list[DeadLetter] = []
+    found: list[tuple[Identity, DeadLetter]] = []
+    without: list[tuple[Identity, DeadLetter]] = []
     for letters in batches(table):
         who = identities(letters)
         # Without the timestamp: Python knows no moment after the year 9999.
@@ -106,18 +106,18 @@ def dead_letters(table: str, values: int | None = None, *, has_replayed: bool = 
             why = (row["error"], row["key"], row["value"], row["stage"], row["schemaId"])
             letter = DeadLetter(*place, *why, one in done)
             if has_replayed or not letter.is_replayed:
-                found.append(letter)
+                found.append((one, letter))
             else:
-                without.append(_without_bytes(letter))
+                without.append((one, _without_bytes(letter)))
         if values is not None:
-            found.sort(key=_place)
-            without += map(_without_bytes, found[values:])
+            found.sort(key=_identity)
+            without += [(one, _without_bytes(letter)) for one, letter in found[values:]]
             del found[values:]
-    return sorted(found + without, key=_place)
+    return [letter for _, letter in sorted(found + without, key=_identity)]
 
 
-def _place(letter: DeadLetter) -> tuple[str, int, int]:
-    return letter[:3]
+def _identity(told: tuple[Identity, DeadLetter]) -> Identity:
+    return told[0]
 
 
 def _without_bytes(letter: DeadLetter) -> DeadLetter:
