@@ -288,8 +288,8 @@ def test_the_end_of_a_session_is_told_though_something_of_it_cannot_be_let_go_of
     drive(scenario)
 
 
-def test_a_dead_session_that_cannot_be_ended_is_looked_at_once_a_tick(
-    file: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_dead_session_that_cannot_be_ended_is_looked_at_once_a_tick_and_told_once(
+    file: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """On a full disk nothing can be written until somebody makes room, and that may take hours: no processor is to be busy with
     it until then."""
@@ -316,12 +316,19 @@ def test_a_dead_session_that_cannot_be_ended_is_looked_at_once_a_tick(
         with monkeypatch.context() as patched:
             patched.setattr(Database, "write", full)
             await on_worker(other, lambda worker: worker._finish(SessionState.EXPIRED))
-            await until(lambda: tried)
+            await until(lambda: tried and len(caplog.records) == 2)
             assert await on_worker(store, look_again) == {}
+        await until(lambda: other.session_id not in store._worker._peers)
         for session in (store, third):
             await session.close()
 
     drive(scenario)
+    told = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    # Of each of the two that outlive it.
+    assert told == 2 * [
+        f"process {os.getpid()} is dead or silent, and its session cannot be ended: no room left. Until that can be written its "
+        "broker counts as live, and nobody else leads its partitions"
+    ]
 
 
 def test_a_session_that_gives_a_sign_of_life_while_it_is_to_be_ended_goes_on(

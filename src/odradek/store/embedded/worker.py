@@ -18,6 +18,7 @@ The promises of `store.api`, and who keeps them:
 
 from __future__ import annotations
 
+import logging
 import os
 import select
 import threading
@@ -44,6 +45,8 @@ from odradek.store.embedded.operations import SESSION_ENDED, SESSION_NEW, Readin
 from odradek.store.embedded.watches import ArmedWatches
 
 T = TypeVar("T")
+
+logger = logging.getLogger(__name__)
 
 TICK_S = 0.25
 # Of the timeout, after which the owner gives itself up; the others wait for the whole.
@@ -110,6 +113,7 @@ class Worker(threading.Thread):
         self._poll = select.poll()
         self._bells: dict[int, int] = {}  # a peer's bell -> its session
         self._suspects: dict[int, int] = {}  # whose bell hung up -> checks left
+        self._told_of: set[int] = set()  # sessions that could not be ended
         self._next_tick = 0.0
         self._next_prune = time.monotonic() + _PRUNE_EVERY_S
         self._seen_when: deque[tuple[float, int]] = deque()  # (when, zxid then)
@@ -374,6 +378,7 @@ class Worker(threading.Thread):
     def _part_from(self, session_id: int) -> None:
         peer = self._peers.pop(session_id)
         self._suspects.pop(session_id, None)
+        self._told_of.discard(session_id)
         if self._bells.pop(peer.bell_fd, None) is not None:
             self._poll.unregister(peer.bell_fd)
         peer.close()
@@ -400,7 +405,19 @@ class Worker(threading.Thread):
             still = peer.is_dead() or peer.is_silent(time.monotonic_ns())
             return still and writing.end_session(session_id)
 
-        if self.write(end):
+        try:
+            is_ended = self.write(end)
+        except StoreUnavailable as error:
+            if session_id not in self._told_of:  # and not again at each tick
+                self._told_of.add(session_id)
+                logger.warning(
+                    "process %d is dead or silent, and its session cannot be ended: %s. Until that can be written its "
+                    "broker counts as live, and nobody else leads its partitions",
+                    peer.pid,
+                    error,
+                )
+            raise
+        if is_ended:
             liveness.remove(self._directory, session_id)
 
     def _lose(self, gone: StoreGone) -> None:
