@@ -253,6 +253,25 @@ def test_a_broker_that_was_told_of_brokers_alone_waits_for_the_topics(world: Wor
     ]
 
 
+def test_a_broker_that_was_told_of_brokers_alone_does_not_say_that_there_are_no_topics(world: World) -> None:
+    """`odradek cluster health` called a cluster healthy, with 0 partitions, and a pattern of a consumer matched nothing. An answer without
+    brokers is that of one that is starting: clients ask again."""
+    world.kill(2)
+    world.topics_at_start = {"t"}
+    world.restart(2)
+    world.notify_metadata(to=[2], bare=True)
+
+    for version, every in ((0, []), (1, None), (12, None)):
+        assert world.call(2, mm.MetadataRequest(topics=every), version).brokers == []
+    assert (
+        len(world.call(2, mm.MetadataRequest(topics=[]), 12).brokers) == 3
+    )  # who asks for none is told the rest
+
+    world.notify_metadata(to=[2])
+    answer = world.call(2, mm.MetadataRequest(topics=None), 12)
+    assert ([topic.name for topic in answer.topics], len(answer.brokers)) == (["t"], 3)
+
+
 def test_no_coordinator_is_made_by_a_broker_that_was_told_of_brokers_alone(world: World) -> None:
     """The topic of groups is there, as a rule: with fewer brokers than it wants the log said that it could not be made."""
     world.kill(2)

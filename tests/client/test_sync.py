@@ -301,7 +301,7 @@ def test_a_broker_that_knows_of_no_broker_is_starting(broker: ScriptedBroker, cl
     """Registered with its store, and not told of the cluster by the controller yet: it would deny every topic."""
     answers = [MetadataResponse(brokers=[], cluster_id="c", controller_id=-1, topics=[])]
     broker.answer(MetadataRequest, lambda request, version: answers.pop() if answers else broker.metadata())
-    with pytest.raises(Starting, match=f"{broker.address} is starting: it does not know of any broker"):
+    with pytest.raises(Starting, match=f"{broker.address} is starting: it has not been told of the brokers"):
         client.cluster()
     assert client.cluster().topics
 

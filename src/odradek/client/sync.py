@@ -274,7 +274,7 @@ class SyncClient:
     def cluster(self, topics: Iterable[str] | None = None, *, timeout_s: float | None = None) -> ClusterView:
         """Asks now, for all topics or for those named (none is an empty list); never creates a topic.
 
-        Starting: who was asked has not been told of any broker yet, itself included; what it says of topics is nothing.
+        Starting: who was asked has not been told of any broker yet, itself included, or of brokers alone; what it says of topics is nothing.
         """
         asked = None if topics is None else [MetadataRequestTopic(name=t) for t in sorted(set(topics))]
         request = MetadataRequest(topics=asked, allow_auto_topic_creation=False)
@@ -284,7 +284,9 @@ class SyncClient:
 
         answer = self.of_any(ask, timeout_s=timeout_s)
         if not answer.brokers:
-            raise Starting(f"{self._asked} is starting: it does not know of any broker of its cluster yet")
+            raise Starting(
+                f"{self._asked} is starting: it has not been told of the brokers and topics of its cluster yet"
+            )
         brokers = {b.node_id: Broker(b.node_id, Address(b.host, b.port), b.rack) for b in answer.brokers}
         found: dict[str, TopicView] = {}
         errors: dict[str, ErrorCode] = {}

@@ -3,7 +3,7 @@
 Brokers, topics and leaders as this broker was told them, addresses for the listener the client came over. A topic
 that does not exist is made when the request (v4) and `auto.create.topics.enable` both allow it, an internal one as its
 own settings say, and answered LEADER_NOT_AVAILABLE until it has leaders. So is every topic asked for by name or id while
-the controller has not told this broker which topics there are. A name that no topic may have is INVALID_TOPIC_EXCEPTION.
+the controller has not told this broker which topics there are; who asks for all of them is then told of no broker. A name that no topic may have is INVALID_TOPIC_EXCEPTION.
 Very many topics or partitions are told in turns (`large_answers`), each as it is then.
 
 v0 an empty array asks for all topics.
@@ -156,7 +156,8 @@ class _Telling(LargeAnswer):
         broker, asked, rows = self._broker, self._asked, self._rows
         missing = [name for error, name, *_ in rows if error == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and name]
         self._is_whole = self._knows_topics and not missing
-        encode = _encoding(broker, self.request, asked)
+        tells_nothing = self._names is None and not rows and not self._knows_topics
+        encode = _encoding(broker, self.request, asked, tells_nothing)
         if missing and self._makes:
             errors = _create(broker, self.request, missing, now_ms)
             return lambda: encode(topics=_with_errors(rows, errors))
@@ -187,13 +188,17 @@ def _with_errors(rows: list[TopicRow], errors: Mapping[str, ErrorCode]) -> list[
     ]
 
 
-def _encoding(broker: "Broker", request: "Request", asked: MetadataRequest) -> Callable[..., bytes]:
-    """But for `topics`."""
-    controller = broker.metadata.controller_id
+def _encoding(
+    broker: "Broker", request: "Request", asked: MetadataRequest, tells_nothing: bool
+) -> Callable[..., bytes]:
+    """But for `topics`. `tells_nothing`: all topics were asked for, and which there are is not known yet. For that there is no error: who
+    names no broker is starting, and is asked again."""
+    controller = None if tells_nothing else broker.metadata.controller_id
+    shown = {} if tells_nothing else broker.metadata.shown_brokers
     return partial(
         encode_response,
         request.api_version,
-        brokers=broker.node_endpoints(broker.metadata.shown_brokers, request.connection.listener),
+        brokers=broker.node_endpoints(shown, request.connection.listener),
         cluster_id=broker.cluster_id,
         controller_id=-1 if controller is None else controller,
         cluster_authorized_operations=CLUSTER_OPERATIONS
