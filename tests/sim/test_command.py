@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
+import odradek
 from odradek.cli.verbs import VERBS
 from odradek.sim import command, sweep
 from odradek.sim.checkers.history import Anomaly
@@ -26,7 +27,7 @@ from odradek.sim.plan import (
     classes_of,
     draw,
 )
-from odradek.sim.profile import sampled
+from odradek.sim.profile import SHARES, sampled
 from odradek.sim.run import CORRECTNESS, CRASH, LIVENESS, OK, Outcome, describe
 from odradek.sim.run import run as run_plan
 from odradek.sim.shrink import shrunk
@@ -290,6 +291,15 @@ def test_the_shares_of_a_run_are_sampled() -> None:
 
     assert lines[0].startswith("1000 events per second")
     assert {"loop", "codec", "log"} <= {line.split()[0] for line in lines[1:]}
+
+
+def test_a_share_is_of_files_that_there_are_and_of_every_room_of_a_world() -> None:
+    root = Path(odradek.__file__).parent
+    files = [path.relative_to(root).as_posix() for path in root.rglob("*.py")]
+    named = [prefix for _, prefixes in SHARES for prefix in prefixes]
+
+    assert [prefix for prefix in named if not any(file.startswith(prefix) for file in files)] == []
+    assert {"sim/checkers", "sim/clients", "sim/faults", "sim/observed"} <= set(named)
 
 
 # ------------------------------------------------------------------------------------ what cannot be, and what is left

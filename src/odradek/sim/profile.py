@@ -14,8 +14,8 @@ EVERY_S = 0.001
 # The first prefix that fits, of the path below `odradek/`.
 SHARES = (
     ("loop", ("sim/loop", "sim/network", "sim/store")),
-    ("checkers", ("sim/checkers", "sim/views", "sim/watch", "sim/restart", "sim/topics", "controller/invariants")),
-    ("clients", ("sim/client", "sim/producer", "sim/consumer", "sim/workload", "sim/administration", "sim/run", "sim/world")),
+    ("checkers", ("sim/checkers", "sim/observed", "sim/topics", "controller/invariants")),
+    ("clients", ("sim/clients", "sim/faults", "sim/run", "sim/world")),
     ("codec", ("protocol/", "client/", "server/connection")),
     ("log", ("log/", "records/")),
     ("store", ("store/",)),
