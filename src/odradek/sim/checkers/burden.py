@@ -1,6 +1,6 @@
 """What a broker holds for others, and what one turn of its loop costs: both bounded, whatever comes in.
 
-`Burden` is a plain value that `sim.burden` fills from a world. The bounds are those of docs/simulator.md: some times what
+`Burden` is a plain value that `observed.burden` fills from a world. The bounds are those of docs/simulator.md: some times what
 honest clients need, far below what one who means harm could have without them.
 """
 

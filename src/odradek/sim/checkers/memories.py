@@ -1,6 +1,6 @@
 """What a coordinator remembers is what its log says, and whoever loads that log remembers the same.
 
-A memory is a mapping of names to values: `sim.coordinator_memory` makes it, of a coordinator at work and of one that reads its log
+A memory is a mapping of names to values: `observed.coordinator_memory` makes it, of a coordinator at work and of one that reads its log
 from the beginning, compacted as it is.
 
 What a classic group takes itself for is what its last record says, as long as nothing of it is on its way: `state_since_ms` apart, which is a time.

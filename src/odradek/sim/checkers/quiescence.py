@@ -1,6 +1,6 @@
 """I12: once everything is healed the cluster becomes quiescent within bounded time. What keeps it from that, by name.
 
-`Quiescence` is a plain value that `sim.quiescence` fills from a world. Nothing here says how long to wait: the run asks again and
+`Quiescence` is a plain value that `observed.quiescence` fills from a world. Nothing here says how long to wait: the run asks again and
 again, and what is pending when its patience is over is what it failed for.
 """
 

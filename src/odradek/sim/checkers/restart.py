@@ -1,7 +1,7 @@
 """I13: a broker that is killed now comes up with what it had; its index answers as a scan; recovering again changes
 nothing.
 
-`LogAnswers` is what one log says of itself. `sim.restart` makes them by recovering copies of a disk with the
+`LogAnswers` is what one log says of itself. `observed.restart` makes them by recovering copies of a disk with the
 production code; here they are only compared.
 """
 

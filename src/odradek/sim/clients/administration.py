@@ -100,7 +100,7 @@ class Administration(Operations, Namesakes):
         return TopicPartition(topic, numbers[int(fault.target * len(numbers))])
 
     async def _ask(self, message: Any, code_of: Callable[[Any], int], *, attempts: int = ATTEMPTS) -> str:
-        """The error of the last answer by name; the whole answer is in `last_answer`."""
+        """The error of the last answer by name, or why there is none."""
         said = "not asked"
         for _ in range(attempts):
             await self._client.refresh([])
