@@ -42,7 +42,6 @@ HIGH_RATE = "1000000"
 THROTTLED, MADE_LATER = "throttled-at-rest", "made-later"
 # A broker that could not make a log tries again after one second, two and four, and registers anew then.
 MADE_S = 5.0
-REGISTERED_S = 1.0
 OFFLINE_S = 6.0  # high watermarks are written every five seconds: then at the latest it is noticed that a directory fails
 # Several answers, of what a seed with a throttle fetches at most (`plan.draw`); and as long as a turn or two of the configuration, and
 # less than the windows of a throttle, which last eleven seconds.
@@ -213,13 +212,10 @@ class Operations:
 
     async def _made_on(self, broker: SimBroker, failed: MemoryDisk, left: MemoryDisk, lasts_s: float) -> str:
         """What became of the log by then."""
-        fails_alone(self.world, broker, failed, OFFLINE_S + REGISTERED_S + 2 * lasts_s + MADE_S)
+        fails_alone(self.world, broker, failed, OFFLINE_S + 2 * lasts_s + MADE_S)
         until = self.world.loop.time() + OFFLINE_S
         while broker.is_serving and has_all_directories(broker) and self.world.loop.time() < until:
             await asyncio.sleep(0.05)
-        # It registers anew for that. A topic that is made just then it is told of once the controller knows it again, as of one that it
-        # has had: that may lie in the directory that is away (`replica_manager._host`).
-        await asyncio.sleep(REGISTERED_S)
         left.inject("open", errno.EMFILE)
         topic = f"{MADE_LATER}-{self._made}"
         self._made += 1
