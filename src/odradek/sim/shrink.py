@@ -13,6 +13,7 @@ from odradek.sim.plan import Plan
 from odradek.sim.run import OK, Outcome
 from odradek.sim.run import run as run_plan
 
+MOST_RUNS = 400
 Run = Callable[[Plan], Outcome]
 Signature = tuple[int, str]
 
@@ -21,14 +22,12 @@ def signature(outcome: Outcome) -> Signature:
     return outcome.code, outcome.anomalies[0].name if outcome.anomalies else outcome.error
 
 
-def shrunk(
-    plan: Plan, outcome: Outcome, run: Run = run_plan, *, most_runs: int = 400
-) -> tuple[Plan, Outcome, list[int]]:
+def shrunk(plan: Plan, outcome: Outcome, run: Run = run_plan) -> tuple[Plan, Outcome, list[int]]:
     """The smaller plan, what came of it, and which of the faults of `plan` are left."""
     assert outcome.code != OK, "a run that is right has nothing to shrink"
     wanted = signature(outcome)
     kept = list(range(len(plan.faults)))
-    budget = most_runs
+    budget = MOST_RUNS
 
     def still(attempt: Plan) -> Outcome | None:
         nonlocal budget

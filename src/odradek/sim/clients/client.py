@@ -16,7 +16,6 @@ from odradek.model.ids import TopicPartition
 from odradek.protocol.api_keys import APIS
 from odradek.protocol.messages import (
     api_versions,
-    create_partitions,
     create_topics,
     metadata,
     response_class,
@@ -28,8 +27,6 @@ RETRY_S, MOST_RETRY_S = 0.1, 0.4
 # Clients and the store have the same clock; brokers' clocks may jump.
 EPOCH_MS = 1_767_225_600_000
 REQUEST_TIMEOUT_MS = 5_000
-# What a producer cannot know: the request may have been carried out.
-UNKNOWN = None
 
 Address = tuple[str, int]
 # All clients of a process have one, as a broker's connections do: what is in it is read in the turn in which it came.
@@ -242,15 +239,3 @@ class SimClient:
                 return error
             await pauses.pause()
             await self.refresh([])
-
-    async def add_partitions(self, name: str, count: int) -> ErrorCode | None:
-        request = create_partitions.CreatePartitionsRequest(
-            topics=[create_partitions.CreatePartitionsTopic(name=name, count=count, assignments=None)],
-            timeout_ms=3_000,
-            validate_only=False,
-        )
-        try:
-            answer = await self.ask_controller(request)
-        except RequestFailed:
-            return UNKNOWN
-        return ErrorCode(answer.results[0].error_code)

@@ -15,10 +15,9 @@ from odradek.model.ids import TopicPartition
 from odradek.records.builder import build_batch
 from odradek.sim.checkers.history import Outcome
 from odradek.sim.clients.client import Pauses, RequestFailed
-from odradek.sim.clients.producer import SimProducer, produce_request
+from odradek.sim.clients.producer import GIVE_UP_S, SimProducer, produce_request
 
 MOST_IN_FLIGHT = 5
-GIVE_UP_S = 120.0
 GAP = 7
 # The batch may have been written.
 IN_DOUBT = frozenset(

@@ -15,6 +15,7 @@ from odradek.records.builder import NewRecord, build_batch
 from odradek.sim.checkers.history import History, Outcome, Sent
 from odradek.sim.clients.client import EPOCH_MS, Address, Pauses, RequestFailed, SimClient
 
+GIVE_UP_S = 120.0
 # Which topic of that name it is now, as the history calls it; None: being deleted, so nobody can say.
 Named = Callable[[TopicPartition], TopicPartition | None]
 
@@ -39,10 +40,8 @@ def without_key(value: bytes, timestamp_ms: int) -> NewRecord:
     return NewRecord(None, value, timestamp_ms)
 
 
-def produce_request(
-    partition: TopicPartition, batch: bytes, acks: int, transactional_id: str | None = None
-) -> produce.ProduceRequest:
-    return produce_together({partition: batch}, acks, transactional_id)
+def produce_request(partition: TopicPartition, batch: bytes, acks: int) -> produce.ProduceRequest:
+    return produce_together({partition: batch}, acks)
 
 
 def produce_together(
@@ -112,8 +111,8 @@ class SimProducer:
             await pauses.pause()
             await self.client.refresh([])
 
-    async def send(self, partition: TopicPartition, values: list[bytes], *, give_up_s: float = 120.0) -> Sent:
-        """Retries until the outcome is known or `give_up_s` have passed; what it says stands in the history."""
+    async def send(self, partition: TopicPartition, values: list[bytes]) -> Sent:
+        """Retries until the outcome is known or `GIVE_UP_S` have passed; what it says stands in the history."""
         loop = self.client.loop
         sequence = self._sequences.get(partition, 0)
         batch = build_batch(
@@ -123,7 +122,7 @@ class SimProducer:
             base_sequence=sequence if self.is_idempotent else -1,
             codec=self._codec,
         )
-        end = loop.time() + give_up_s
+        end = loop.time() + GIVE_UP_S
         pauses = Pauses()
         named = self._sent_to = self._named(partition)
         self.in_flight = partition, values

@@ -2,7 +2,6 @@
 
 import time
 from array import array
-from collections.abc import Callable
 from typing import NamedTuple
 
 from odradek.sim.explore.as_scenario import scenarios_of
@@ -39,12 +38,7 @@ class Exploration(NamedTuple):
         )
 
 
-def explore(
-    model: Model,
-    *,
-    most_states: int,
-    on_level: Callable[[int, int], None] | None = None,
-) -> Exploration:
+def explore(model: Model, *, most_states: int) -> Exploration:
     """Until an invariant is broken, nothing is left, or there are enough."""
     begun = time.perf_counter()
     first = model.first()
@@ -85,8 +79,6 @@ def explore(
                 return result(False)
         depth += 1
         level = following
-        if on_level is not None:
-            on_level(depth, len(seen))
     return result(not level)
 
 

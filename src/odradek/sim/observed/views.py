@@ -153,11 +153,6 @@ class BrokerLogs:
             reader.read()
         return reader
 
-    def forget(self) -> None:
-        """Somebody changed the disk behind everybody's back."""
-        for partition in list(self._readers):
-            self._forget(partition)
-
     def _forget(self, partition: TopicPartition) -> None:
         reader = self._readers.pop(partition, None)
         if reader is not None:
@@ -361,10 +356,6 @@ class Views:
         self._compacted: set[str] = set()
         self._to_delete: tuple[str, ...] = ()
         self._rests: dict[TopicPartition, tuple[Any, ...]] = {}  # until the store changes
-
-    def forget(self, broker_id: BrokerId) -> None:
-        self._last = None
-        self._logs[broker_id].forget()
 
     def incarnation_in_isr(self, broker_id: BrokerId, partition: TopicPartition) -> int | None:
         """The broker epoch with which the stored ISR names it (-1: it does not say), None if it does not."""
