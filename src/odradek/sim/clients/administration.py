@@ -128,15 +128,23 @@ class Administration(Operations, Namesakes):
 
     # --- topics
 
+    async def _delete(self, topic: str, *, attempts: int = ATTEMPTS) -> str:
+        request = delete_topics.DeleteTopicsRequest(
+            topics=[delete_topics.DeleteTopicState(name=topic)], timeout_ms=2_000
+        )
+        return await self._ask(request, lambda answer: answer.responses[0].error_code, attempts=attempts)
+
+    async def _delete_for_good(self, topic: str) -> None:
+        """Until the store has forgotten it."""
+        while self.world.topics.assignment(topic) is not None:
+            await self._delete(topic, attempts=1)
+
     async def _recreate_topic(self, fault: Fault) -> str:
         """Delete, wait until it is gone, make one of the same name (F25)."""
         topics, topic = self.world.topics, self._topic(fault)
         before = topics.assignment(topic)
-        request = delete_topics.DeleteTopicsRequest(
-            topics=[delete_topics.DeleteTopicState(name=topic)], timeout_ms=2_000
-        )
-        while before is not None and topics.assignment(topic) is not None:
-            await self._ask(request, lambda answer: answer.responses[0].error_code, attempts=1)
+        if before is not None:
+            await self._delete_for_good(topic)
         await asyncio.sleep(fault.lasts_s)
         said = "not made again"
         count = self._most_partitions if topic == self.topic else 1
@@ -366,10 +374,7 @@ class Administration(Operations, Namesakes):
         error = await self._client.create_topic(AT_REST, 2, self.plan.replication_factor, self._configs)
         self._was_prompt(f"a topic is made: {error.name}", begun, is_done=error == ErrorCode.NONE)
         begun = self.world.loop.time()
-        request = delete_topics.DeleteTopicsRequest(
-            topics=[delete_topics.DeleteTopicState(name=AT_REST)], timeout_ms=2_000
-        )
-        said = await self._ask(request, lambda answer: answer.responses[0].error_code)
+        said = await self._delete(AT_REST)
         self._was_prompt(f"a topic is deleted: {said}", begun, is_done=said == ErrorCode.NONE.name)
 
     async def leader_moves_at_rest(self) -> None:

@@ -14,7 +14,6 @@ from odradek.model.ids import BrokerId, TopicPartition
 from odradek.protocol.messages import (
     alter_client_quotas,
     alter_replica_log_dirs,
-    delete_topics,
     describe_client_quotas,
     describe_cluster,
     describe_configs,
@@ -65,6 +64,8 @@ class Operations:
     _leader: Callable[[TopicPartition], Any]
     _offset_at: Callable[[Address, TopicPartition, int], Any]
     _topic: Callable[[Fault], str]
+    _delete: Callable[[str], Any]
+    _delete_for_good: Callable[[str], Any]
     _reassign: Callable[[Fault], Any]
     _alter: Callable[[TopicPartition, list[int] | None], Any]
     _alter_configs: Callable[[int, str, dict[str, str | None]], Any]
@@ -191,10 +192,7 @@ class Operations:
             f"{world.loop.time() - begun:.2f} s"
         )
         await self._alter_configs(BROKER_RESOURCE, ALL_BROKERS, dict.fromkeys(rates))
-        request = delete_topics.DeleteTopicsRequest(
-            topics=[delete_topics.DeleteTopicState(name=THROTTLED)], timeout_ms=2_000
-        )
-        await self._ask(request, lambda answer: answer.responses[0].error_code)
+        await self._delete(THROTTLED)
 
     def _is_in_sync(self, broker: BrokerId, partition: TopicPartition) -> bool:
         state = self.world.view_of(partition)
@@ -226,11 +224,7 @@ class Operations:
         while broker.replica(partition) is None and self.world.loop.time() < until:
             await asyncio.sleep(0.05)
         is_made = broker.replica(partition) is not None
-        request = delete_topics.DeleteTopicsRequest(
-            topics=[delete_topics.DeleteTopicState(name=topic)], timeout_ms=2_000
-        )
-        while self.world.topics.assignment(topic) is not None:
-            await self._ask(request, lambda answer: answer.responses[0].error_code, attempts=1)
+        await self._delete_for_good(topic)
         return f"{topic} on {broker.name}, made: {error.name}, hosted with {failed.path} away: {is_made}"
 
     async def one_directory_left_at_rest(self) -> None:
