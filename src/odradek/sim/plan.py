@@ -6,7 +6,7 @@ administrators do in the meantime is drawn in the same way, from a generator of 
 """
 
 import random
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
@@ -388,24 +388,15 @@ def draw(seed: int) -> Plan:
     if replication_factor < 3 or min_insync_replicas < 2:
         # A single copy may be all there is of an acknowledged record: its disk must not be taken away.
         chosen = [kind for kind in chosen if kind not in SINGLE]
-    may_strike = frozenset(chosen)  # one that strikes once is taken out of them below
-    faults: list[Fault] = []
     mean_gap_s = rng.choice((0.6, 1.5, 4.0))
-    now = rng.uniform(0.2, 1.0)
-    while now < duration_s and chosen:
-        kind = rng.choices(chosen, [KINDS[k][1] for k in chosen])[0]
-        if kind in SINGLE:
-            chosen.remove(kind)
-        _, _, shortest, longest = KINDS[kind]
-        faults.append(Fault(now, kind, rng.random(), rng.random(), rng.uniform(shortest, longest)))
-        now += rng.expovariate(1 / mean_gap_s)
+    faults = _one_after_another(rng, KINDS, chosen, rng.uniform(0.2, 1.0), duration_s, mean_gap_s)
     further = _further_faults(
         seed, duration_s, may_lose_one=replication_factor == 3 and min_insync_replicas == 2
     )
     if replication_factor == 3 and min_insync_replicas == 2:
         further += _flips(seed, duration_s) + _damaged_logs(seed, duration_s)
     rude = _by_themselves(RUDE_KINDS, seed, duration_s, 0.4)
-    kinds = may_strike | {fault.kind for fault in (*further, *rude)}
+    kinds = frozenset(chosen) | {fault.kind for fault in (*further, *rude)}
     actions, settings = _administration(seed, duration_s, kinds)
     if not kinds.isdisjoint(WANT_INDEXES | WANT_SCRUBBING):
         settings.setdefault("log.segment.bytes", "2000")  # an index is written when its segment ends
@@ -678,14 +669,7 @@ def _client_faults(seed: int, duration_s: float) -> list[Fault]:
         return []
     chosen = [kind for kind in CLIENT_KINDS if rng.random() < 0.6]
     mean_gap_s = rng.choice((0.5, 1.5, 4.0))
-    faults: list[Fault] = []
-    now = rng.uniform(0.2, 2.0)
-    while now < duration_s and chosen:
-        kind = rng.choices(chosen, [CLIENT_KINDS[k][1] for k in chosen])[0]
-        _, _, shortest, longest = CLIENT_KINDS[kind]
-        faults.append(Fault(now, kind, rng.random(), rng.random(), rng.uniform(shortest, longest)))
-        now += rng.expovariate(1 / mean_gap_s)
-    return faults
+    return _one_after_another(rng, CLIENT_KINDS, chosen, rng.uniform(0.2, 2.0), duration_s, mean_gap_s)
 
 
 def _records(seed: int) -> dict[str, str]:
@@ -714,6 +698,27 @@ def _disks(seed: int, *, moves: bool) -> dict[str, str]:
     if rng.random() < 2 / 3 and moves:
         settings["replica.alter.log.dirs.io.max.bytes.per.second"] = str(rng.choice((1_000, 3_000)))
     return settings
+
+
+def _one_after_another(
+    rng: random.Random,
+    kinds: Mapping[str, tuple[str, int, float, float]],
+    chosen: Iterable[str],
+    now: float,
+    duration_s: float,
+    mean_gap_s: float,
+) -> list[Fault]:
+    """From `now` on, each of those that are chosen as often as its weight has it; one that is `SINGLE` strikes once."""
+    faults: list[Fault] = []
+    left = list(chosen)
+    while now < duration_s and left:
+        kind = rng.choices(left, [kinds[k][1] for k in left])[0]
+        if kind in SINGLE:
+            left.remove(kind)
+        _, _, shortest, longest = kinds[kind]
+        faults.append(Fault(now, kind, rng.random(), rng.random(), rng.uniform(shortest, longest)))
+        now += rng.expovariate(1 / mean_gap_s)
+    return faults
 
 
 def _by_themselves(
@@ -788,14 +793,7 @@ def _further_faults(seed: int, duration_s: float, *, may_lose_one: bool) -> list
         kind for kind in FURTHER_KINDS if rng.random() < 0.35 and (may_lose_one or kind not in LOSE_ONE)
     ]
     mean_gap_s = rng.choice((0.8, 2.0, 4.0))
-    faults: list[Fault] = []
-    now = rng.uniform(0.2, 2.0)
-    while now < duration_s and chosen:
-        kind = rng.choices(chosen, [FURTHER_KINDS[k][1] for k in chosen])[0]
-        _, _, shortest, longest = FURTHER_KINDS[kind]
-        faults.append(Fault(now, kind, rng.random(), rng.random(), rng.uniform(shortest, longest)))
-        now += rng.expovariate(1 / mean_gap_s)
-    return faults
+    return _one_after_another(rng, FURTHER_KINDS, chosen, rng.uniform(0.2, 2.0), duration_s, mean_gap_s)
 
 
 def _administration(
@@ -818,11 +816,5 @@ def _administration(
         settings["log.segment.bytes"] = str(rng.choice((300, 1_000, 65_536)))
         settings["log.retention.check.interval.ms"] = str(rng.choice((500, 2_000)))
     mean_gap_s = rng.choice((0.7, 2.0, 5.0))
-    actions: list[Fault] = []
-    now = rng.uniform(0.2, 2.0)
-    while now < duration_s and chosen:
-        kind = rng.choices(chosen, [ACTIONS[k][1] for k in chosen])[0]
-        _, _, shortest, longest = ACTIONS[kind]
-        actions.append(Fault(now, kind, rng.random(), rng.random(), rng.uniform(shortest, longest)))
-        now += rng.expovariate(1 / mean_gap_s)
+    actions = _one_after_another(rng, ACTIONS, chosen, rng.uniform(0.2, 2.0), duration_s, mean_gap_s)
     return actions, settings
