@@ -7,7 +7,7 @@ MOST_S = 0.5
 
 
 class Continuity:
-    """`look` begins each look; `since_s` is asked then of all that is there."""
+    """`look` begins each look; `lasts_s` is asked then of all that is there."""
 
     def __init__(self) -> None:
         self._since: dict[Hashable, tuple[object, float]] = {}
@@ -18,10 +18,13 @@ class Continuity:
         self._before, self._since = self._since if now_s - self._now_s <= MOST_S else {}, {}
         self._now_s = now_s
 
-    def since_s(self, key: Hashable, memory: object) -> float:
-        """Now, unless it was there at the last look, of the same `memory` (what remembers it: another one was made later)."""
+    def lasts_s(self, key: Hashable, memory: object, begun_s: float | None) -> float:
+        """How long it has been there by now, and no longer than since `begun_s`; None: nobody knows of that, and it has begun now.
+
+        It begins now as well unless it was there at the last look, of the same `memory` (what remembers it: another one was made later).
+        """
         known, since_s = self._before.get(key, (memory, self._now_s))
         if known is not memory:
             since_s = self._now_s
         self._since[key] = memory, since_s
-        return since_s
+        return 0.0 if begun_s is None else self._now_s - max(since_s, begun_s)

@@ -33,8 +33,8 @@ class OpenTransactions:
         """`begun_s`: when anybody began the latest transaction of an id."""
         self._open.look(now_s)
         for one in all_open:
-            since_s = self._open.since_s((one.broker, one.transactional_id, one.producer), one.memory)
-            open_s = now_s - max(since_s, begun_s.get(one.transactional_id, now_s))
+            key = one.broker, one.transactional_id, one.producer
+            open_s = self._open.lasts_s(key, one.memory, begun_s.get(one.transactional_id))
             if open_s > one.limit_s + LATE_S:
                 yield Anomaly(
                     "open-too-long",

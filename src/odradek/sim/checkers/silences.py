@@ -33,8 +33,8 @@ class Silences:
         """`spoke_s`: when a member asked something last, or was answered; of none that is not in it anything is known."""
         self._present.look(now_s)
         for one in all_present:
-            since_s = self._present.since_s((one.broker, one.group, one.member), one.memory)
-            silent_s = now_s - max(since_s, spoke_s.get(one.member, now_s))
+            key = one.broker, one.group, one.member
+            silent_s = self._present.lasts_s(key, one.memory, spoke_s.get(one.member))
             if silent_s > one.session_s + LATE_S:
                 yield Anomaly(
                     "stays-silent",

@@ -46,6 +46,12 @@ def at_work(world: World) -> AtWork:
     return AtWork(brokers, leaders)
 
 
+def is_awake(world: World, broker: SimBroker) -> bool:
+    """Its loop runs, and has done what was put off while it stood still."""
+    host = broker.host
+    return host is not None and not host.postponed and host.paused_until <= world.loop.now
+
+
 def positions(world: World, seen: AtWork) -> Iterator[Position]:
     """Those that are wrong: of followers that are in the epoch of their leader, and in the life in which they fetched: who
     restarts may have lost records that nobody counts on. Who has lost some that count is exempt."""

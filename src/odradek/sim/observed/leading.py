@@ -9,7 +9,7 @@ from odradek.replication.followers import NEVER_MS
 from odradek.replication.isr import Committed, PendingExpandIsr, PendingShrinkIsr
 from odradek.sim.checkers.coordinators import Coordinating
 from odradek.sim.checkers.leading import FollowerSeen, Joining, LeaderSeen
-from odradek.sim.observed.beliefs import AtWork
+from odradek.sim.observed.beliefs import AtWork, is_awake
 from odradek.sim.world import World
 
 
@@ -73,12 +73,8 @@ def leaders(world: World, seen: AtWork) -> Iterator[LeaderSeen]:
                 for follower in replica.followers.values()
             ],
             log.log_end_offset,
-            not broker.is_stopping and _is_awake(world, broker.host) and type(replica.state) is Committed,
+            not broker.is_stopping and is_awake(world, broker) and type(replica.state) is Committed,
         )
-
-
-def _is_awake(world: World, host: Any) -> bool:
-    return host is not None and not host.postponed and host.paused_until <= world.loop.now
 
 
 def _caught_up_ms(follower: Any, leader_end: int) -> int:

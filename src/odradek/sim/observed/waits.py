@@ -16,7 +16,7 @@ from odradek.replication.followed import LATER
 from odradek.replication.purgatory import DEADLINE_GRAIN_MS, Waiter
 from odradek.sim.checkers.beliefs import Overslept
 from odradek.sim.checkers.waits import HeldBack, Muted, Overdue, Unanswered
-from odradek.sim.observed.beliefs import AtWork
+from odradek.sim.observed.beliefs import AtWork, is_awake
 from odradek.sim.observed.silences import may_be_written
 from odradek.sim.world import World
 
@@ -88,8 +88,7 @@ _COULD_BE_ANSWERED: dict[type[Waiter], Callable[[Any], bool]] = {
 def overdue(world: World, seen: AtWork) -> Iterator[Overdue]:
     """Of brokers whose loop runs, and that do not stop in order, for these keep no more deadlines: what is parked, and what coordinators have to do (rebalances, sessions, transactions)."""
     for number, (broker, core) in seen.brokers.items():
-        host = broker.host
-        if host is None or broker.is_stopping or host.postponed or host.paused_until > world.loop.now:
+        if broker.is_stopping or not is_awake(world, broker):
             continue
         now_ms = broker.runtime.now_ms()  # type: ignore[union-attr]
         buckets = core.purgatory._buckets
@@ -146,9 +145,9 @@ def held_back(world: World, seen: AtWork) -> Iterator[HeldBack]:
     """Of followers that their fetcher leaves out for longer than it does after an error: whom the settings that their broker has read
     throttle no more. How much it had copied does not count then."""
     for number, (broker, core) in seen.brokers.items():
-        host, replicas = broker.host, core.replicas
-        if host is None or host.postponed or host.paused_until > world.loop.now:
+        if not is_awake(world, broker):
             continue
+        replicas = core.replicas
         now_ms = broker.runtime.now_ms()  # type: ignore[union-attr]
         for fetcher in replicas.fetchers.values():
             for partition, followed in fetcher._waiting.items():
