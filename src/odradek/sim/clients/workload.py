@@ -141,15 +141,26 @@ class StateProducerProcess(ProducerProcess):
         return {**super()._options(), "acks": -1, "is_idempotent": True, "record_of": states.record_of}
 
 
-class MemberProcess(ClientProcess):
-    """`m0` is a member of the group; who takes its place is another one."""
+class GroupProcess(ClientProcess):
+    """Whoever is a member of some group in each of its lives, one after another."""
 
     workload: "Workload"
+    _member: GroupMember | Sharer | MixedSharer | ClassicMember | None = None
 
     def __init__(self, workload: "Workload", number: int) -> None:
         super().__init__(workload)
         self.number = number
-        self._member: GroupMember | None = None
+
+    def pause(self, seconds: float) -> None:
+        super().pause(seconds)
+        if self._member is not None:
+            self._member.commits_next = True
+
+
+class MemberProcess(GroupProcess):
+    """`m0` is a member of the group; who takes its place is another one."""
+
+    _member: GroupMember | None = None
 
     async def live(self, host: Host) -> None:
         workload = self.workload
@@ -173,59 +184,42 @@ class MemberProcess(ClientProcess):
         """For an answer to JoinGroup or SyncGroup; 0: for none."""
         return 0.0 if self._member is None or not self.is_running else self._member.waits_s
 
-    def pause(self, seconds: float) -> None:
-        super().pause(seconds)
-        if self._member is not None:
-            self._member.commits_next = True
 
-
-class SharerProcess(ClientProcess):
+class SharerProcess(GroupProcess):
     """`n0` is a member of the group of KIP-848; who takes its place is another one."""
 
-    workload: "Workload"
-
-    def __init__(self, workload: "Workload", number: int) -> None:
-        super().__init__(workload)
-        self.number = number
-        self._sharer: Sharer | None = None
+    _member: Sharer | None = None
 
     @property
     def owned(self) -> frozenset[Shared]:
-        return frozenset() if self._sharer is None else self._sharer.owned
-
-    def pause(self, seconds: float) -> None:
-        super().pause(seconds)
-        if self._sharer is not None:
-            self._sharer.commits_next = True
+        return frozenset() if self._member is None else self._member.owned
 
     def kill(self) -> None:
-        if self.is_running and self._sharer is not None:
-            self._sharer.give_up()
+        if self.is_running and self._member is not None:
+            self._member.give_up()
         super().kill()
 
     async def live(self, host: Host) -> None:
         workload = self.workload
         client = await workload.connected()
-        self._sharer = Sharer(
+        self._member = Sharer(
             client,
             f"n{self.number}.{self.lives}",
             workload.sharing_history,
             list(workload.plan.topics),
             lambda: workload.are_groups_over,
         )
-        await self._sharer.live()
+        await self._member.live()
 
 
-class MixedProcess(ClientProcess):
+class MixedProcess(GroupProcess):
     """`x0` and `x1` are classic members of a group. `x2` comes, for a while each time, as one of KIP-848, and `x3` as one of each kind
     in turns: the group is converted when they come and when they have gone. Whoever else comes stays until it is killed."""
 
-    workload: "Workload"
+    _member: MixedSharer | ClassicMember | None = None
 
     def __init__(self, workload: "Workload", number: int) -> None:
-        super().__init__(workload)
-        self.number = number
-        self._member: MixedSharer | ClassicMember | None = None
+        super().__init__(workload, number)
         self._visits = 0
         self._goes_at_s = math.inf
         self._away_until_s = 0.0
@@ -243,11 +237,6 @@ class MixedProcess(ClientProcess):
     @property
     def is_guest(self) -> bool:
         return STAYERS <= self.number < STAYERS + GUESTS
-
-    def pause(self, seconds: float) -> None:
-        super().pause(seconds)
-        if self._member is not None:
-            self._member.commits_next = True
 
     def kill(self) -> None:
         if self.is_running and self._member is not None:

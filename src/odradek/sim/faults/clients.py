@@ -7,7 +7,7 @@ sends again may stand twice, once for each of them, and no more often.
 
 from odradek.model.topic_names import GROUPS_TOPIC
 from odradek.sim.clients.client_process import ClientProcess
-from odradek.sim.clients.workload import ConsumerProcess, MemberProcess, MixedProcess, SharerProcess, Workload
+from odradek.sim.clients.workload import ConsumerProcess, GroupProcess, MemberProcess, Workload
 from odradek.sim.faults import targets
 from odradek.sim.plan import Fault
 from odradek.sim.world import SimBroker, World
@@ -115,7 +115,7 @@ def clients_reconnect(world: World, fault: Fault) -> bool:
     return True
 
 
-def _members(workload: Workload) -> list[MemberProcess | SharerProcess | MixedProcess]:
+def _members(workload: Workload) -> list[GroupProcess]:
     return [*workload.members, *workload.sharers, *workload.mixed]
 
 

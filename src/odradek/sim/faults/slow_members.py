@@ -4,7 +4,7 @@ A rebalance that is over at once leaves nothing of a session or a deadline to be
 """
 
 from odradek.sim.clients.group_member import SLOW
-from odradek.sim.clients.workload import MemberProcess, MixedProcess, Workload
+from odradek.sim.clients.workload import GroupProcess, MemberProcess, MixedProcess, Workload
 from odradek.sim.faults import targets
 from odradek.sim.plan import Fault
 from odradek.sim.world import World
@@ -29,9 +29,7 @@ def _running(workload: Workload) -> list[MemberProcess]:
     return [member for member in workload.members if member.is_running]
 
 
-def _back_after(
-    world: World, workload: Workload, process: MemberProcess | MixedProcess, seconds: float
-) -> None:
+def _back_after(world: World, workload: Workload, process: GroupProcess, seconds: float) -> None:
     def start() -> None:
         if not workload.are_groups_over and not process.is_running:
             process.start()
