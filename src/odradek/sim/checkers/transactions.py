@@ -26,6 +26,7 @@ from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
 from odradek.model.ids import TopicPartition
+from odradek.sim.checkers.deliveries import FINAL
 from odradek.sim.checkers.history import Anomaly, History, Polled, Value
 
 DATA, COMMIT, ABORT = "data", "commit", "abort"
@@ -33,8 +34,6 @@ DATA, COMMIT, ABORT = "data", "commit", "abort"
 # where it is the last of its segment or of its producer (as Apache does, KAFKA-17076). It ends nothing.
 EMPTIED = "emptied"
 Fate = Literal["committed", "aborted", "unknown"]
-# Readers of committed records whose names begin so read everything once more at the very end.
-FINAL = "final-"
 
 
 @dataclass(slots=True)

@@ -10,9 +10,9 @@ from collections.abc import Iterator
 
 from odradek.model.features import TRANSACTION_VERSION
 from odradek.model.ids import TopicPartition
+from odradek.sim.checkers.deliveries import FINAL
 from odradek.sim.checkers.history import Value
 from odradek.sim.checkers.transactions import (
-    FINAL,
     Attempt,
     Position,
     Repeat,

@@ -184,10 +184,15 @@ def directory_offline(world: World, fault: Fault) -> bool:
     return True
 
 
-def fails_alone(world: World, broker: SimBroker, disk: MemoryDisk, lasts_s: float) -> None:
-    """It is mended then, and the broker started again."""
+def break_directory(disk: MemoryDisk) -> None:
+    """What is written or read there fails from now on."""
     for operation in ("append", "read", "sync", "replace", "truncate"):
         disk.inject(operation, errno.EIO, name=disk.path)
+
+
+def fails_alone(world: World, broker: SimBroker, disk: MemoryDisk, lasts_s: float) -> None:
+    """It is mended then, and the broker started again."""
+    break_directory(disk)
 
     def replaced() -> None:
         # A second life does not end now, see `faults.injection.inject`. Once all is healed the ISR may wait for just this one.

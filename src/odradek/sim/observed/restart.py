@@ -14,15 +14,16 @@ from odradek.sim.checkers.batches import BatchView
 from odradek.sim.checkers.history import Anomaly
 from odradek.sim.checkers.restart import KnownProducer, LogAnswers, epochs_alike, known_alike, restartable
 from odradek.sim.crash_states import disk_with
+from odradek.sim.faults.targets import serving
 from odradek.sim.observed.beliefs import at_work
 from odradek.sim.world import SimBroker, World
 
 
 def would_not_restart(world: World) -> Iterator[Anomaly]:
     """Of one of the brokers, which the seed says: all of them are a thirtieth of a run, and the next seed asks another."""
-    serving = [broker for broker in world.brokers.values() if broker.is_running and broker.is_serving]
-    if serving:
-        yield from of_broker(serving[world.seed % len(serving)])
+    brokers = serving(world)
+    if brokers:
+        yield from of_broker(brokers[world.seed % len(brokers)])
 
 
 def of_broker(broker: SimBroker) -> Iterator[Anomaly]:

@@ -9,7 +9,7 @@ from odradek.model.error_codes import ErrorCode
 from odradek.protocol.messages import leader_and_isr as lai
 from odradek.protocol.messages import stop_replica as sr
 from odradek.sim.clients.client import RequestFailed, SimClient
-from odradek.sim.faults.disks import damage_in
+from odradek.sim.faults.disks import break_directory, damage_in
 from odradek.sim.scenario.text import Words, listed, partition_of
 from odradek.sim.world import PORT, SimBroker, World
 from odradek.store import layout
@@ -90,9 +90,7 @@ class Breaking:
         broker.exempt_damage(partition, damage_in(disk, path, position, end))
 
     def do_break_disk(self, words: Words) -> None:
-        disk = self._disk_of(self._broker(words.plain[0]), words.named["of"])
-        for operation in ("append", "read", "sync", "replace", "truncate"):
-            disk.inject(operation, errno.EIO, name=disk.path)
+        break_directory(self._disk_of(self._broker(words.plain[0]), words.named["of"]))
 
     def do_fails_once(self, words: Words) -> None:
         """The disk is well before and after: one operation fails on it."""

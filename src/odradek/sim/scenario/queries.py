@@ -6,8 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 from odradek.model.ids import TopicPartition
 from odradek.protocol.messages import metadata
+from odradek.records.batch import iter_batches
+from odradek.records.reader import decode_batch
 from odradek.sim.checkers import replicas as checkers
 from odradek.sim.clients.client import SimClient
+from odradek.sim.clients.states import text_in
+from odradek.sim.observed.quiescence import not_quiescent, pending
 from odradek.sim.scenario.text import Words, Wrong, listed, partition_of
 from odradek.sim.world import PORT, SimBroker, World
 from odradek.store import layout
@@ -55,9 +59,7 @@ class Querying:
             yield f"{text}: {self._state_text(partition_of(text))}"
 
     def _replica(self, broker: SimBroker | None, partition: TopicPartition) -> Any:
-        if broker is None or not broker.is_running or not broker.is_serving or broker.runtime is None:
-            return None
-        return broker.runtime.broker.replicas.partitions.get(partition)
+        return broker.replica(partition) if broker is not None and broker.is_running else None
 
     def do_roles(self, words: Words) -> Iterator[str]:
         partition = partition_of(words.plain[0])
@@ -71,10 +73,6 @@ class Querying:
                 yield f"{broker.broker_id} follows {replica.leader} in {replica.leader_epoch}"
 
     def do_log(self, words: Words) -> Iterator[str]:
-        from odradek.records.batch import iter_batches
-        from odradek.records.reader import decode_batch
-        from odradek.sim.clients.states import text_in
-
         partition = partition_of(words.plain[0])
         for broker in self.world.brokers.values():
             replica = self._replica(broker, partition)
@@ -184,13 +182,9 @@ class Querying:
             yield from self._anomalies()
 
     def do_idle(self, words: Words) -> Iterator[str]:
-        from odradek.sim.observed.quiescence import not_quiescent
-
         found = not_quiescent(self.world, float(words.plain[0]))
         yield "! something goes round in circles" if found else "nothing happens"
 
     def _why_not_quiescent(self) -> str | None:
-        from odradek.sim.observed.quiescence import pending
-
         found = pending(self.world) or list(checkers.identical_logs(self.world.view()))
         return str(found[0]) if found else None
