@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from odradek.model.ids import TopicPartition
 from odradek.sim.checkers.history import Anomaly, Value
 from odradek.sim.checkers.keys import Last
-from odradek.sim.checkers.replicas import ClusterView, PartitionView, ReplicaView
+from odradek.sim.checkers.replicas import ClusterView, Eras, PartitionView, ReplicaView
 
 
 class LastValues:
@@ -18,7 +18,7 @@ class LastValues:
     def __init__(self) -> None:
         self._last: dict[TopicPartition, dict[Value, Last]] = {}
         self._at: dict[TopicPartition, dict[int, tuple[Value, Value | None]]] = {}
-        self._eras: dict[TopicPartition, tuple[int, int]] = {}
+        self._eras = Eras()
 
     def forget(self, partition: TopicPartition) -> None:
         """The topic was deleted, or lost records with our consent (an unclean election)."""
@@ -29,9 +29,7 @@ class LastValues:
         for partition, state in sorted(view.partitions.items()):
             if state.stored is None or all(replica.keys is None for replica in state.replicas):
                 continue
-            era = state.incarnation, state.unclean_elections
-            if self._eras.setdefault(partition, era) != era:
-                self._eras[partition] = era
+            if self._eras.is_another(partition, state):
                 self.forget(partition)
             for leader in state.replicas:
                 if leader.is_leader and leader.is_alive and leader.leader_epoch == state.stored.leader_epoch:

@@ -379,6 +379,20 @@ class StableOffsets:
                     self._decided[era] = stable, leader.high_watermark, leader.leader_epoch
 
 
+class Eras:
+    """Of each partition which topic of its name it is of, and how many unclean elections ago its records began."""
+
+    def __init__(self) -> None:
+        self._eras: dict[TopicPartition, tuple[int, int]] = {}
+
+    def is_another(self, partition: TopicPartition, state: PartitionView) -> bool:
+        """Than when it was asked last: what was committed before is owed by nobody."""
+        era = state.incarnation, state.unclean_elections
+        before = self._eras.get(partition, era)
+        self._eras[partition] = era
+        return before != era
+
+
 class Committed:
     """I8: whoever may be elected cleanly holds everything ever committed: the stored ISR, and while that is smaller
     than min.insync.replicas also the replicas that are eligible outside it (KIP-966).
@@ -390,7 +404,7 @@ class Committed:
     def __init__(self) -> None:
         self._batches: dict[TopicPartition, dict[int, BatchView]] = {}
         self._in_order: dict[TopicPartition, BatchList] = {}  # the same, to be compared by digest
-        self._eras: dict[TopicPartition, tuple[int, int]] = {}
+        self._eras = Eras()
 
     def forget(self, partition: TopicPartition) -> None:
         """The topic was deleted, or lost records with our consent (an unclean election)."""
@@ -402,28 +416,30 @@ class Committed:
             stored = state.stored
             if stored is None:
                 continue
-            era = state.incarnation, state.unclean_elections
-            if self._eras.setdefault(partition, era) != era:
-                self._eras[partition] = era
+            if self._eras.is_another(partition, state):
                 self.forget(partition)
             for leader in state.replicas:
                 if leader.is_leader and leader.is_alive and leader.leader_epoch == stored.leader_epoch:
                     self._learn(partition, leader)
-            committed = self._batches.get(partition, {})
             eligible = stored.elr if len(stored.isr) < state.min_insync_replicas else ()
             for member in state.replicas:
                 is_candidate = member.broker in stored.isr or member.broker in eligible
                 if is_candidate and not self._has_all(partition, member):
-                    held = {batch.base_offset: batch for batch in member.batches}
-                    for base_offset, batch in sorted(committed.items()):
-                        if base_offset >= member.log_start_offset and held.get(base_offset) != batch:
-                            yield Anomaly(
-                                "I8",
-                                partition,
-                                f"broker {member.broker} is {_as_what(member.broker, stored)} without the "
-                                f"committed {batch}; it has {held.get(base_offset)}",
-                            )
-                            break
+                    yield from self._first_missing(partition, stored, member)
+
+    def _first_missing(
+        self, partition: TopicPartition, stored: LeaderAndIsr, member: ReplicaView
+    ) -> Iterator[Anomaly]:
+        held = {batch.base_offset: batch for batch in member.batches}
+        for base_offset, batch in sorted(self._batches.get(partition, {}).items()):
+            if base_offset >= member.log_start_offset and held.get(base_offset) != batch:
+                yield Anomaly(
+                    "I8",
+                    partition,
+                    f"broker {member.broker} is {_as_what(member.broker, stored)} without the "
+                    f"committed {batch}; it has {held.get(base_offset)}",
+                )
+                return
 
     def _learn(self, partition: TopicPartition, leader: ReplicaView) -> None:
         batches, known = leader.batches, self._in_order.get(partition)

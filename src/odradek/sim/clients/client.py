@@ -133,20 +133,22 @@ class SimClient:
             self.brokers = {b.node_id: (b.host, b.port) for b in answer.brokers}
             self.controller = answer.controller_id
             for topic in answer.topics:
-                if topic.error_code == ErrorCode.NONE:
-                    if self.topic_ids.get(topic.name, topic.topic_id) != topic.topic_id:
-                        # Another topic of this name: its leader epochs begin anew.
-                        for known_partition in [p for p in self.leaders if p.topic == topic.name]:
-                            del self.leaders[known_partition]
-                    self.topic_ids[topic.name] = topic.topic_id
-                for p in topic.partitions:
-                    known = self.leaders.get(TopicPartition(topic.name, p.partition_index), (-1, -1))
-                    if p.leader_epoch >= known[1]:
-                        self.leaders[TopicPartition(topic.name, p.partition_index)] = (
-                            p.leader_id,
-                            p.leader_epoch,
-                        )
+                self._learn(topic)
             return
+
+    def _learn(self, topic: Any) -> None:
+        """Nobody leads in an epoch before one that is known, of the same topic."""
+        if topic.error_code == ErrorCode.NONE:
+            if self.topic_ids.get(topic.name, topic.topic_id) != topic.topic_id:
+                # Another topic of this name: its leader epochs begin anew.
+                for partition in [p for p in self.leaders if p.topic == topic.name]:
+                    del self.leaders[partition]
+            self.topic_ids[topic.name] = topic.topic_id
+        for row in topic.partitions:
+            partition = TopicPartition(topic.name, row.partition_index)
+            _, known_epoch = self.leaders.get(partition, (-1, -1))
+            if row.leader_epoch >= known_epoch:
+                self.leaders[partition] = row.leader_id, row.leader_epoch
 
     async def finalised(self, feature: str) -> int:
         """The level in force, as some broker says that has heard of it."""

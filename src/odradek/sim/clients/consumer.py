@@ -61,30 +61,8 @@ class SimConsumer:
         if self._named is not None and self._topic_id not in (None, topic_id):
             self._start_over(0)
         self._topic_id = topic_id
-        request = fetch.FetchRequest(
-            max_wait_ms=max_wait_ms,
-            min_bytes=1,
-            max_bytes=1 << 20,
-            isolation_level=self.isolation_level,
-            session_id=0,
-            session_epoch=-1,
-            rack_id=self.rack,
-            topics=[
-                fetch.FetchTopic(
-                    topic_id=topic_id,
-                    partitions=[
-                        fetch.FetchPartition(
-                            partition=self.partition.partition,
-                            current_leader_epoch=epoch,
-                            fetch_offset=self.offset,
-                            partition_max_bytes=self._fetch_bytes,
-                        )
-                    ],
-                )
-            ],
-        )
         try:
-            answer = await self.client.ask(address, request)
+            answer = await self.client.ask(address, self._request(topic_id, epoch, max_wait_ms))
         except RequestFailed:
             await self._pauses.pause()
             await self.client.refresh([self.partition.topic])
@@ -117,6 +95,24 @@ class SimConsumer:
             at_ms = int(self.client.loop.time() * 1000)
             self.history.events.append(Polled(self.name, partition, tuple(records), at_ms, tuple(epochs)))
         return len(records)
+
+    def _request(self, topic_id: bytes, leader_epoch: int, max_wait_ms: int) -> fetch.FetchRequest:
+        row = fetch.FetchPartition(
+            partition=self.partition.partition,
+            current_leader_epoch=leader_epoch,
+            fetch_offset=self.offset,
+            partition_max_bytes=self._fetch_bytes,
+        )
+        return fetch.FetchRequest(
+            max_wait_ms=max_wait_ms,
+            min_bytes=1,
+            max_bytes=1 << 20,
+            isolation_level=self.isolation_level,
+            session_id=0,
+            session_epoch=-1,
+            rack_id=self.rack,
+            topics=[fetch.FetchTopic(topic_id=topic_id, partitions=[row])],
+        )
 
     async def _source(self) -> tuple[Address, int]:
         """Whom to ask, and the leader epoch to name."""
