@@ -15,11 +15,8 @@ from odradek.advisor.what_if_steps import (
 from odradek.controller import reassignment_requests
 from odradek.controller.context import CLUSTER_DEFAULT, ReassignmentPhase
 from odradek.model.ids import BrokerId
+from tests.controller.six import ids
 from tests.controller.world import three, tp
-
-
-def ids(*brokers: int) -> tuple[BrokerId, ...]:
-    return tuple(BrokerId(b) for b in brokers)
 
 
 def verdicts(answer: object) -> dict[str, str]:

@@ -13,13 +13,10 @@ from odradek.model.cluster import ReplicaAssignment
 from odradek.model.facts import MetadataLoaded, TopicAssignment
 from odradek.model.ids import BrokerId, ControllerEpoch, TopicPartition
 from odradek.model.settings import BrokerSettings, TopicSettings
+from tests.controller.six import ids
 from tests.controller.world import registration, state, three, topic_id_of, tp
 
 ONLINE, OFFLINE, NON_EXISTENT = ReplicaState.ONLINE, ReplicaState.OFFLINE, ReplicaState.NON_EXISTENT
-
-
-def ids(*brokers: int) -> tuple[BrokerId, ...]:
-    return tuple(BrokerId(b) for b in brokers)
 
 
 def test_a_replica_that_becomes_assigned_does_not_exist_yet() -> None:

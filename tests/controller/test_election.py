@@ -11,13 +11,8 @@ from odradek.controller.election import (
 from odradek.controller.events import Elected, Requested
 from odradek.model.controller_requests import ElectLeadersAsked
 from odradek.model.facts import ConfigChanged
-from odradek.model.ids import BrokerId
+from tests.controller.six import ids
 from tests.controller.world import World, failures, lai, lai_brokers, moves, state, three, tp
-
-
-def ids(*brokers: int) -> tuple[BrokerId, ...]:
-    return tuple(BrokerId(b) for b in brokers)
-
 
 # ------------------------------------------------------------------------------------------------- offline
 

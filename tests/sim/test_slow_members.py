@@ -19,10 +19,11 @@ from odradek.sim.plan import (
     _of_transactions,
     draw,
 )
-from odradek.sim.run import CORRECTNESS, OK, Outcome, describe, run
+from odradek.sim.run import CORRECTNESS, OK, describe, run
 from tests.mutants.edit import Edit
 from tests.mutants.patching import applied
 from tests.sim.plans import three_brokers
+from tests.sim.test_further_faults import notes
 from tests.support import each
 
 FOR_LONG_S = 8.0
@@ -75,10 +76,6 @@ def transactional(*faults: Fault) -> Plan:
 
 def silent(at_s: float, amount: float, target: float = 0.1) -> Fault:
     return Fault(at_s, "member_falls_silent", target, amount, FOR_LONG_S)
-
-
-def notes(outcome: Outcome, text: str) -> list[str]:
-    return [note for _, note in outcome.notes if text in note]
 
 
 WORLDS = {
