@@ -104,7 +104,7 @@ def produced(count: int, *, acks: int = -1) -> tuple[Acknowledgements, Watch]:
     world = World(0)
     heard = Acknowledgements(world, HOST.name, is_min_isr_fixed=True)
     watch = Watch(world)
-    client = SimClient(world.loop, HOST, [(broker.name, PORT) for broker in world.brokers.values()])
+    client = SimClient(world.loop, HOST, world.addresses)
 
     async def produce() -> None:
         await client.refresh([])

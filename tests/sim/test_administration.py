@@ -25,7 +25,7 @@ from odradek.sim.loop import Host
 from odradek.sim.plan import ACTIONS, KINDS, UNCLEAN, draw
 from odradek.sim.run import OK, describe, let_go, run
 from odradek.sim.topics import Topics
-from odradek.sim.world import PORT, World
+from odradek.sim.world import World
 from odradek.store import layout
 from odradek.store.api import ConditionalOps, Put
 from odradek.store.memory import Tree
@@ -236,7 +236,7 @@ def test_delete_records_that_is_answered_too_early_is_named() -> None:
     world = World(0)
     administration = Administration(world, replace(draw(1), faults=()), "t", {"min.insync.replicas": "1"})
     host = Host("c1", 101)
-    client = SimClient(world.loop, host, [(broker.name, PORT) for broker in world.brokers.values()])
+    client = SimClient(world.loop, host, world.addresses)
 
     async def create() -> None:
         await client.refresh([])

@@ -11,14 +11,12 @@ from odradek.model.cluster import LeaderAndIsr
 from odradek.model.ids import BrokerId, LeaderEpoch, PartitionEpoch, TopicPartition
 from odradek.sim.checkers.answers import REFUSED, Shown, Told, end_of_epoch, offsets_as_held, shown_as_stored
 from odradek.sim.checkers.replicas import BatchView, PartitionView, ReplicaView
-from odradek.sim.clients.client import SimClient
 from odradek.sim.observed.answers import _asked_epochs, wrong_at_rest
 from odradek.sim.plan import Fault
 from odradek.sim.run import CORRECTNESS, LIVENESS, OK, describe, run
-from odradek.sim.world import PORT
 from tests.mutants.edit import Edit
 from tests.mutants.patching import applied
-from tests.sim.test_beliefs import HOST, T, healthy_world
+from tests.sim.test_beliefs import HOST, T, connected_to, healthy_world
 from tests.sim.test_further_faults import plan_with
 from tests.support import each
 
@@ -116,15 +114,11 @@ PLANTED: dict[str, Callable[[Any], None]] = {
 @each(PLANTED)
 def test_every_broker_is_asked_and_what_is_planted_is_found(why: str) -> None:
     with healthy_world() as (world, leader):
-
-        async def connected() -> SimClient:
-            client = SimClient(world.loop, HOST, [(broker.name, PORT) for broker in world.brokers.values()])
-            await client.refresh([])
-            return client
-
-        assert wrong_at_rest(world, connected, HOST) == []
+        assert wrong_at_rest(world, connected_to(world), HOST) == []
         PLANTED[why](leader)
-        assert {anomaly.name for anomaly in wrong_at_rest(world, connected, HOST)} == {"AnswersAtRest"}
+        assert {anomaly.name for anomaly in wrong_at_rest(world, connected_to(world), HOST)} == {
+            "AnswersAtRest"
+        }
 
 
 def test_a_topic_is_made_and_deleted_at_rest_and_that_takes_no_time(monkeypatch: pytest.MonkeyPatch) -> None:

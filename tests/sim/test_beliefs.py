@@ -1,6 +1,6 @@
 """What brokers believe of each other: wrong beliefs made by hand, each named; and a world in which one is planted."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from types import SimpleNamespace
@@ -38,7 +38,7 @@ from odradek.sim.observed.beliefs import (
 from odradek.sim.observed.quiescence import pending
 from odradek.sim.observed.watch import Watch
 from odradek.sim.run import let_go
-from odradek.sim.world import PORT, World
+from odradek.sim.world import World
 from tests.support import each
 
 HOST = Host("c1", 101)
@@ -289,7 +289,7 @@ class Waits(AckWaiter):
 def healthy_world() -> Iterator[tuple[World, Any]]:
     """In which one record was produced; and the broker that leads."""
     world = World(0)
-    client = SimClient(world.loop, HOST, [(broker.name, PORT) for broker in world.brokers.values()])
+    client = SimClient(world.loop, HOST, world.addresses)
 
     async def produce() -> None:
         await client.refresh([])
@@ -306,6 +306,17 @@ def healthy_world() -> Iterator[tuple[World, Any]]:
         yield world, next(one for one in brokers if one.replicas.partitions[T].is_leader)
     finally:
         let_go(world)
+
+
+def connected_to(world: World) -> Callable[[], Awaitable[SimClient]]:
+    """Each is another client, that knows the brokers."""
+
+    async def connected() -> SimClient:
+        client = SimClient(world.loop, HOST, world.addresses)
+        await client.refresh([])
+        return client
+
+    return connected
 
 
 def found_with(plant: Callable[[Any], None]) -> set[str]:

@@ -13,7 +13,7 @@ from odradek.sim.meter import Meter
 from odradek.sim.observed.burden import burdens
 from odradek.sim.plan import Fault, Plan
 from odradek.sim.run import CORRECTNESS, OK, describe, let_go, run
-from odradek.sim.world import PORT, World
+from odradek.sim.world import World
 from tests.sim.test_further_faults import plan_with
 
 QUIET = Burden(BrokerId(1), [Held("c1:1", 100, 200, 300, 4)], 1_000, 4, 1, 5_000, "a read")
@@ -139,7 +139,7 @@ def steps_of(idle_partitions: int) -> int:
     world = World(1)
     world.start()
     host = Host("c1", 101)
-    client = SimClient(world.loop, host, [(broker.name, PORT) for broker in world.brokers.values()])
+    client = SimClient(world.loop, host, world.addresses)
     hot = TopicPartition("hot", 0)
 
     async def create() -> None:

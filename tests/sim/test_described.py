@@ -26,7 +26,7 @@ from odradek.sim.world import PORT, World
 from odradek.store.api import Create, Op
 from tests.mutants.edit import Edit
 from tests.mutants.patching import applied
-from tests.sim.test_beliefs import HOST, T, healthy_world
+from tests.sim.test_beliefs import HOST, T, connected_to, healthy_world
 from tests.sim.test_further_faults import plan_with
 from tests.support import each
 
@@ -52,12 +52,7 @@ def test_what_has_changed_meanwhile_is_not_judged() -> None:
 
 
 def _wrong(world: World) -> list[str]:
-    async def connected() -> SimClient:
-        client = SimClient(world.loop, HOST, [(broker.name, PORT) for broker in world.brokers.values()])
-        await client.refresh([])
-        return client
-
-    return [anomaly.detail for anomaly in described_wrongly(world, connected, HOST)]
+    return [anomaly.detail for anomaly in described_wrongly(world, connected_to(world), HOST)]
 
 
 def test_a_healthy_cluster_tells_what_is_so_of_many_things() -> None:

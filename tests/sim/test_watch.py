@@ -15,7 +15,7 @@ from odradek.sim.loop import Host
 from odradek.sim.observed.watch import OBEYED, Watch
 from odradek.sim.plan import draw
 from odradek.sim.run import let_go
-from odradek.sim.world import PORT, NotInTime, SimBroker, World
+from odradek.sim.world import NotInTime, SimBroker, World
 from tests.sim.test_beliefs import healthy_world
 
 HOST = Host("c1", 101)
@@ -92,7 +92,7 @@ def test_a_partition_is_judged_again_when_something_about_it_is_another(
     monkeypatch.setattr(replicas, "STEP_CHECKS", (note,))
     world = World(0, brokers=2)
     orders = [TopicPartition("orders", number) for number in range(3)]
-    client = SimClient(world.loop, HOST, [(broker.name, PORT) for broker in world.brokers.values()])
+    client = SimClient(world.loop, HOST, world.addresses)
 
     async def create() -> None:
         await client.refresh([])
@@ -126,7 +126,7 @@ def test_what_is_broken_is_told_to_whoever_asks_again(monkeypatch: pytest.Monkey
         return [Anomaly("Example", partition, "") for partition in view.partitions]
 
     world = World(0, brokers=2)
-    client = SimClient(world.loop, HOST, [(broker.name, PORT) for broker in world.brokers.values()])
+    client = SimClient(world.loop, HOST, world.addresses)
 
     async def create() -> None:
         await client.refresh([])

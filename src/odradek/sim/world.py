@@ -578,6 +578,11 @@ class World:
 
     # --- looking
 
+    @property
+    def addresses(self) -> list[tuple[str, int]]:
+        """Of every broker, whether it runs or not: what a client begins with."""
+        return [(broker.name, PORT) for broker in self.brokers.values()]
+
     def term_of_group(self, address: tuple[str, int] | None, group: str) -> Term | None:
         """Of the coordinator of this group there; None: nobody coordinates it there."""
         return self._term(address, group, of_transactions=False)

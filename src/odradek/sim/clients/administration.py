@@ -31,7 +31,7 @@ from odradek.sim.clients.operations import EARLIEST, LATEST, MAX_TIMESTAMP, TOPI
 from odradek.sim.faults.targets import later, start_again
 from odradek.sim.loop import Host
 from odradek.sim.plan import COMPACTED, Fault, Plan
-from odradek.sim.world import PORT, NotInTime, SimBroker, World
+from odradek.sim.world import NotInTime, SimBroker, World
 
 SET, DELETE = 0, 1
 PREFERRED, UNCLEAN = 0, 1
@@ -63,8 +63,7 @@ class Administration(Operations, Namesakes):
         self._client = self._new_client()
 
     def _new_client(self) -> SimClient:
-        brokers = [(broker.name, PORT) for broker in self.world.brokers.values()]
-        return SimClient(self.world.loop, self._host, brokers)
+        return SimClient(self.world.loop, self._host, self.world.addresses)
 
     def begin(self, fault: Fault) -> bool:
         """False: there is nothing to do it to."""

@@ -28,7 +28,7 @@ from odradek.sim.clients.replica_consumer import RackConsumer, ReplicaConsumer
 from odradek.sim.clients.sharer import Sharer
 from odradek.sim.loop import Host
 from odradek.sim.plan import COMPACTED, MOVE_THE_LOG_START, PACE, UNCLEAN, Plan
-from odradek.sim.world import PORT, World
+from odradek.sim.world import World
 
 MACHINE, NUMBER = "c1", 101
 STATES = TopicPartition(COMPACTED, 0)
@@ -404,9 +404,7 @@ class Workload:
         return Host(MACHINE, NUMBER, self._processes)
 
     def client(self) -> SimClient:
-        return SimClient(
-            self.world.loop, Host(MACHINE, NUMBER), [(b.name, PORT) for b in self.world.brokers.values()]
-        )
+        return SimClient(self.world.loop, Host(MACHINE, NUMBER), self.world.addresses)
 
     async def connected(self) -> SimClient:
         client = self.client()

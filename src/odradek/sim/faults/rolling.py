@@ -19,7 +19,7 @@ from odradek.sim.clients.client import RETRY_S, RequestFailed, SimClient
 from odradek.sim.faults import targets
 from odradek.sim.loop import Host
 from odradek.sim.plan import Fault
-from odradek.sim.world import PORT, SimBroker, World
+from odradek.sim.world import SimBroker, World
 from odradek.store import layout
 from odradek.store.api import Create, Op, Set
 
@@ -58,7 +58,7 @@ class Roll:
     def __init__(self, world: World) -> None:
         self._world = world
         self._host = Host("a2", 103)
-        self._client = SimClient(world.loop, self._host, [(b.name, PORT) for b in world.brokers.values()])
+        self._client = SimClient(world.loop, self._host, world.addresses)
         self._is_done = False
         world.spawn(self._host, self._run())
 

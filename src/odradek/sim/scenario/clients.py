@@ -248,8 +248,7 @@ class Producing:
     ) -> None:
         """Over a connection of its own: whatever comes behind it on the same one would wait with it."""
         self._sending[name] = "not yet"
-        addresses = [(broker.name, PORT) for broker in self.world.brokers.values()]
-        client = SimClient(self.world.loop, self._host, addresses, request_timeout_ms=600_000)
+        client = SimClient(self.world.loop, self._host, self.world.addresses, request_timeout_ms=600_000)
         self._call(client.refresh([partition.topic]))
 
         async def ask() -> None:

@@ -21,7 +21,7 @@ from odradek.sim.scenario.queries import PATIENCE_S, Querying
 from odradek.sim.scenario.repeating import Repeating
 from odradek.sim.scenario.text import SHORT, Words, Wrong, listed, parse, render, words_of
 from odradek.sim.scenario.withholding import Withholding
-from odradek.sim.world import PORT, NotInTime, SimBroker, World
+from odradek.sim.world import NotInTime, SimBroker, World
 
 
 def play(text: str, *, seed: int | None = None) -> str:
@@ -156,7 +156,7 @@ class Stage(Administrating, Breaking, Producing, Querying, Repeating, Withholdin
         for broker in list(world.brokers.values())[1:]:
             broker.start()
         world.run_while(lambda: not world.is_ready(), 60.0, "every broker knows all others")
-        self._client = SimClient(world.loop, self._host, [(b.name, PORT) for b in world.brokers.values()])
+        self._client = SimClient(world.loop, self._host, world.addresses)
         self._call(self._client.refresh([]))
 
     def _call(self, work: Any) -> Any:
