@@ -58,7 +58,7 @@ class Allowed(NamedTuple):
 
 
 class Model(ControllerMoves):
-    """`actions` may be mutated by tests (`mutations`): a model remembers, so each mutation needs a model of its own."""
+    """It remembers what production did: whoever changes that (`tests/mutants/search.py`) needs a model of its own for each change."""
 
     def __init__(self, scope: Scope) -> None:
         super().__init__(scope)
