@@ -303,21 +303,20 @@ def _skips(partition: TopicPartition, polls: list[Polled], versions: Versions) -
         previous: int | None = position.get(poll.consumer)
         prefix = ""
         for offset, _ in poll.records:
-            if previous is not None:
-                if offset <= previous:
+            if previous is not None and offset <= previous:
+                yield Anomaly(
+                    f"{prefix}nonmonotonic-poll",
+                    partition,
+                    f"{poll.consumer} read offset {offset} after {previous}",
+                )
+            elif previous is not None and offset > previous + 1:
+                skipped = [o for o in known if previous < o < offset]
+                if skipped:
                     yield Anomaly(
-                        f"{prefix}nonmonotonic-poll",
+                        f"{prefix}poll-skip",
                         partition,
-                        f"{poll.consumer} read offset {offset} after {previous}",
+                        f"{poll.consumer} read offset {offset} after {previous}; {skipped} lie between",
                     )
-                elif offset > previous + 1:
-                    skipped = [o for o in known if previous < o < offset]
-                    if skipped:
-                        yield Anomaly(
-                            f"{prefix}poll-skip",
-                            partition,
-                            f"{poll.consumer} read offset {offset} after {previous}; {skipped} lie between",
-                        )
             previous = offset
             prefix = "int-"
         if previous is not None:

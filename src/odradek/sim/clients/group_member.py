@@ -198,17 +198,7 @@ class GroupMember:
     async def _share(self) -> list[TopicPartition]:
         """Joined, and the partitions that are this member's in the new generation."""
         asked_s = self._parked_s = self._group.now_s
-        joined, term = await self._ask_in_term(
-            join_group.JoinGroupRequest(
-                group_id=GROUP,
-                session_timeout_ms=self._session_ms,
-                rebalance_timeout_ms=self._rebalance_ms,
-                member_id=self._member,
-                group_instance_id=self._instance,
-                protocol_type=PROTOCOL_TYPE,
-                protocols=[join_group.JoinGroupRequestProtocol(name=PROTOCOL, metadata=self._name.encode())],
-            )
-        )
+        joined, term = await self._ask_in_term(self._join())
         self._parked_s = None
         if joined.error_code == ErrorCode.MEMBER_ID_REQUIRED:
             self._member = joined.member_id
@@ -231,26 +221,8 @@ class GroupMember:
             self._history.handed_out.append(handed_out)
         if len(to_share_out) > 1:
             await self._take(self._takes_s())
-        numbers = range(len(self._partitions))
         synced_s = self._parked_s = self._group.now_s
-        synced = await self._ask(
-            sync_group.SyncGroupRequest(
-                group_id=GROUP,
-                generation_id=self._generation,
-                member_id=self._member,
-                group_instance_id=self._instance,
-                protocol_type=PROTOCOL_TYPE,
-                protocol_name=PROTOCOL,
-                assignments=[
-                    sync_group.SyncGroupRequestAssignment(
-                        member_id=member,
-                        # First of how many: a leader that comes back has no other way to know.
-                        assignment=bytes([len(numbers), *numbers[index :: len(to_share_out)]]),
-                    )
-                    for index, member in enumerate(to_share_out)
-                ],
-            )
-        )
+        synced = await self._ask(self._sync(to_share_out))
         self._parked_s = None
         self._judge(synced.error_code)
         known = self._partitions
@@ -270,6 +242,37 @@ class GroupMember:
         if joined.skip_assignment and of < len(known):
             raise _Anew  # as one whose metadata say that there are more partitions
         return share
+
+    def _join(self) -> join_group.JoinGroupRequest:
+        return join_group.JoinGroupRequest(
+            group_id=GROUP,
+            session_timeout_ms=self._session_ms,
+            rebalance_timeout_ms=self._rebalance_ms,
+            member_id=self._member,
+            group_instance_id=self._instance,
+            protocol_type=PROTOCOL_TYPE,
+            protocols=[join_group.JoinGroupRequestProtocol(name=PROTOCOL, metadata=self._name.encode())],
+        )
+
+    def _sync(self, members: list[str]) -> sync_group.SyncGroupRequest:
+        """`members`: to whom it shares out; none: another one is the leader."""
+        numbers = range(len(self._partitions))
+        return sync_group.SyncGroupRequest(
+            group_id=GROUP,
+            generation_id=self._generation,
+            member_id=self._member,
+            group_instance_id=self._instance,
+            protocol_type=PROTOCOL_TYPE,
+            protocol_name=PROTOCOL,
+            assignments=[
+                sync_group.SyncGroupRequestAssignment(
+                    member_id=member,
+                    # First of how many: a leader that comes back has no other way to know.
+                    assignment=bytes([len(numbers), *numbers[index :: len(members)]]),
+                )
+                for index, member in enumerate(members)
+            ],
+        )
 
     async def _take(self, seconds: float) -> None:
         """Of a process that computes, and whose heartbeats are another thread's."""

@@ -6,7 +6,7 @@ the loop, which are bounded (`burden`).
 """
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -320,7 +320,7 @@ def false_isr_changes(world: World, fault: Fault) -> bool:
     registered = world.registered()
     if target is None or source is None or found is None or source.broker_id not in registered:
         return False
-    partition, replica = found
+    _, replica = found
     epoch = registered[source.broker_id]
     claims = _former_members(world, target, fault)
     for what, broker, broker_epoch, leader_epoch in (
@@ -328,19 +328,8 @@ def false_isr_changes(world: World, fault: Fault) -> bool:
         ("a life that is over", source.broker_id, epoch - 1, replica.leader_epoch),
         ("no broker", NO_BROKER, epoch, replica.leader_epoch),
     ):
-        change = alter_partition.AlterPartitionRequestPartitionData(
-            partition_index=partition.partition,
-            leader_epoch=leader_epoch,
-            new_isr_with_epochs=[
-                alter_partition.BrokerState(broker_id=int(source.broker_id), broker_epoch=epoch)
-            ],
-            partition_epoch=int(replica.partition_epoch),
-        )
-        topics = [
-            alter_partition.AlterPartitionRequestTopicData(topic_id=replica.topic_id, partitions=[change])
-        ]
-        message = alter_partition.AlterPartitionRequest(
-            broker_id=int(broker), broker_epoch=broker_epoch, topics=topics
+        message = _isr_change(
+            replica, int(broker), broker_epoch, leader_epoch, members=[(source.broker_id, epoch)]
         )
         number = partial(_next_number, target, message)
         claims.append(Claim(f"AlterPartition of {what}", message, _of_the_partition, number=number))
@@ -349,6 +338,22 @@ def false_isr_changes(world: World, fault: Fault) -> bool:
     claims.append(Claim(what, leaving, lambda answer: answer.error_code))
     _ask(world, target, *claims)
     return True
+
+
+def _isr_change(
+    replica: Any, broker: int, broker_epoch: int, leader_epoch: int, members: Sequence[tuple[int, int]]
+) -> alter_partition.AlterPartitionRequest:
+    """By this broker, in this life and leader epoch. `members`: of the ISR that it asks for, and their lives."""
+    change = alter_partition.AlterPartitionRequestPartitionData(
+        partition_index=replica.topic_partition.partition,
+        leader_epoch=leader_epoch,
+        new_isr_with_epochs=[
+            alter_partition.BrokerState(broker_id=int(member), broker_epoch=life) for member, life in members
+        ],
+        partition_epoch=int(replica.partition_epoch),
+    )
+    topics = [alter_partition.AlterPartitionRequestTopicData(topic_id=replica.topic_id, partitions=[change])]
+    return alter_partition.AlterPartitionRequest(broker_id=broker, broker_epoch=broker_epoch, topics=topics)
 
 
 def _next_number(target: SimBroker, claim: alter_partition.AlterPartitionRequest) -> int:
@@ -366,7 +371,7 @@ def _former_members(world: World, target: SimBroker, fault: Fault) -> list[Claim
     found = None if source is None else _partition(fault, source, is_led=True)
     if source is None or found is None:
         return []
-    partition, replica = found
+    _, replica = found
     registered = world.registered()
     epoch = registered.get(source.broker_id)
     others = sorted(b for b in replica.followers if b in registered)
@@ -377,18 +382,7 @@ def _former_members(world: World, target: SimBroker, fault: Fault) -> list[Claim
     if named is None:
         return []
     members = [(source.broker_id, epoch), (named, registered[named] - 1)]
-    change = alter_partition.AlterPartitionRequestPartitionData(
-        partition_index=partition.partition,
-        leader_epoch=int(replica.leader_epoch),
-        new_isr_with_epochs=[
-            alter_partition.BrokerState(broker_id=int(broker), broker_epoch=life) for broker, life in members
-        ],
-        partition_epoch=int(replica.partition_epoch),
-    )
-    topics = [alter_partition.AlterPartitionRequestTopicData(topic_id=replica.topic_id, partitions=[change])]
-    message = alter_partition.AlterPartitionRequest(
-        broker_id=int(source.broker_id), broker_epoch=epoch, topics=topics
-    )
+    message = _isr_change(replica, int(source.broker_id), epoch, int(replica.leader_epoch), members)
 
     def may_be_so() -> bool:
         return not replica.is_isr_settled or {source.broker_id, named} == set(replica.isr)

@@ -4,6 +4,8 @@ A coordinator that is told that a marker is written forgets the transaction. Wha
 and nobody writes it again. As of acknowledgements of producers, a snapshot shows nothing of it unless somebody dies at once.
 """
 
+from collections.abc import Iterator
+
 from odradek.model.ids import TopicPartition
 from odradek.protocol.headers import decode_request_header, decode_response_header
 from odradek.protocol.messages.write_txn_markers import WriteTxnMarkersResponse
@@ -36,22 +38,21 @@ class MarkerAnswers(AnswersHeard[int]):
         for broker, version, frame in self.answers(transport, data):
             _, offset = decode_response_header(WRITE_TXN_MARKERS, version, frame)
             response = WriteTxnMarkersResponse.decode(version, frame[offset:])
-            for row in response.markers:
-                for topic in row.topics:
-                    for one in topic.partitions:
-                        partition = TopicPartition(topic.name, one.partition_index)
-                        replica = None if one.error_code else broker.replica(partition)
-                        if replica is None or not replica.is_leader:
-                            continue  # it was written while this broker led
-                        ends = [
-                            e.last_offset
-                            for e in replica.log.producers._ended
-                            if e.producer_id == row.producer_id
-                        ]
-                        self._world.let_in += marker_is_committed(
-                            broker.broker_id,
-                            partition,
-                            row.producer_id,
-                            max(ends, default=-1),
-                            replica.high_watermark,
-                        )
+            for producer_id, partition in _written(response):
+                replica = broker.replica(partition)
+                if replica is None or not replica.is_leader:
+                    continue  # it was written while this broker led
+                ended = replica.log.producers._ended
+                last = max((one.last_offset for one in ended if one.producer_id == producer_id), default=-1)
+                self._world.let_in += marker_is_committed(
+                    broker.broker_id, partition, producer_id, last, replica.high_watermark
+                )
+
+
+def _written(response: WriteTxnMarkersResponse) -> Iterator[tuple[int, TopicPartition]]:
+    """Of each marker that is told to be written: its producer, and where."""
+    for row in response.markers:
+        for topic in row.topics:
+            for one in topic.partitions:
+                if not one.error_code:
+                    yield row.producer_id, TopicPartition(topic.name, one.partition_index)
