@@ -182,7 +182,7 @@ BROKEN: dict[str, tuple[Edit, Callable[[Any], bool], str]] = {
         "a AppendWait",
     ),
     "a coordinator, when a deadline comes": (
-        Edit("broker.coordinator_shards:CoordinatorShards._step", "if due_ms != shard.due_ms: self._arm(shard, due_ms)", "pass"),
+        Edit("broker.coordinator_shards:CoordinatorShards._step", "if due_ms != shard.due_ms and not shard.is_over: self._arm(shard, due_ms)", "pass"),
         lambda plan: plan.has_group,
         "what the coordinator of __consumer_offsets-",
     ),
