@@ -272,6 +272,7 @@ class TinyLog:
     topic_id = TOPIC_ID
     log_start_offset = 0
     recovery_point = 0
+    failure = None  # a disk is lost as a whole, and never fails under its broker
 
     def __init__(self, records: tuple[Record, ...], epochs: tuple[EpochEntry, ...]) -> None:
         self.records = records
