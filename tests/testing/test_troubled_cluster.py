@@ -220,6 +220,22 @@ def test_a_follower_that_has_left_the_isr_already_stays_out(
         assert follower not in cluster.isr(TOPIC)
 
 
+def test_a_follower_that_does_not_run_is_named(cluster: RunningCluster) -> None:
+    """It was a KeyError."""
+    leader = cluster.leader(TOPIC)
+    follower = other_than(cluster, leader)
+    cluster.kill(follower)
+    try:
+        with (
+            pytest.raises(AssertionError, match=f"broker {follower} does not run; there run "),
+            cluster.shrink_isr(TOPIC, without=follower),
+        ):
+            pass
+    finally:
+        cluster.start(follower)
+    cluster.wait_until(lambda: len(cluster.isr(TOPIC)) == 3, "it follows")
+
+
 def test_a_follower_that_cannot_leave_the_isr_goes_on(
     cluster: RunningCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -307,7 +307,7 @@ class LocalCluster:
 
     def _is_told(self, broker_id: int) -> bool:
         """Whether the controller, if it reaches this broker, knows of its present life and has told it all it has to."""
-        told = self.runtimes[broker_id]
+        told = self._running(broker_id)
         for controller, runtime in self.runtimes.items():
             if runtime.controller.is_leading and not self.links.is_shut(controller, broker_id):
                 core, waiting = runtime.controller.core, runtime.controller.unanswered()
