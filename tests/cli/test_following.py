@@ -114,3 +114,41 @@ def test_partitions_whose_leader_is_there_are_read_while_another_is_waited_for(
     said = err.getvalue().splitlines()
     lost = "odradek: orders-1: it has no leader; the other partitions are read, and it is tried again until Ctrl-C"
     assert said[:2] == [lost, "odradek: orders-1: read again"], said
+
+
+def test_that_nobody_answers_any_more_is_said_once(
+    start_cluster: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Behind a partition whose leader was away each look at nobody was a line, twenty in a second."""
+    cluster, shell = start_cluster(2)
+    shell.ok("topic", "create", "orders", "--assign", "1:2")
+    monkeypatch.setattr(reading, "PATIENCE_S", 0.2)
+    monkeypatch.setattr(reading, "LONGEST_PATIENCE_S", 0.2)
+
+    def write() -> None:
+        with SyncClient(shell.bootstrap) as client:
+            client.produce(TopicPartition("orders", 0), build_batch([NewRecord(None, b"a")]))
+
+    write()
+    cluster.kill(2)
+    eventually(lambda: cluster.leader("orders", 1) == -1, what="partition 1 has no leader")
+    looks: list[int] = []
+
+    def is_read() -> bool:
+        looks.append(1)
+        if len(looks) == 1:
+            cluster.kill(1)
+        elif len(looks) == 6:
+            cluster.start(1)
+            cluster.wait_until(lambda: cluster.leader("orders", 0) == 1, "it leads")
+            write()
+        return True
+
+    out, err = io.BytesIO(), io.StringIO()
+    monkeypatch.setattr(terminal, "is_read", is_read)
+    with contextlib.redirect_stdout(io.TextIOWrapper(out)), contextlib.redirect_stderr(err):
+        code = main.main(["topic", "consume", "orders", "-n", "2", "--bootstrap", shell.bootstrap])
+        assert (code, out.getvalue()) == (0, b"a\na\n"), err.getvalue()
+    said = [line.partition(": ")[2] for line in err.getvalue().splitlines()]
+    assert [line.partition(": ")[0] for line in said] == ["orders-1", "orders-0", "orders-0"], said
+    assert said[1].endswith("; it is tried again until Ctrl-C") and said[2] == "orders-0: read again", said

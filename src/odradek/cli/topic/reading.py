@@ -89,6 +89,10 @@ class Endless:
 
         try:
             ends, problems = self._told()
+        except (ConnectionLost, DeadlineExceeded, Unreachable) as error:  # nobody is there
+            self._are_away(dict.fromkeys(self._partitions, str(error)))
+            return {}
+        try:
             self._begin([where for where in ends if where not in self._positions])
             self._following.reaches(ends)
         except (ConnectionLost, DeadlineExceeded, Unreachable) as error:
@@ -110,7 +114,7 @@ class Endless:
                 ), {}
             except (ConnectionLost, DeadlineExceeded, Unreachable):
                 pass  # one at least does not answer: which?
-        view = self._client.cluster([self._topic])
+        view = self._client.retrying(lambda: self._client.cluster([self._topic]), timeout_s=patience_s)
         if self._topic not in view.topics:
             code = view.errors.get(self._topic)
             why = f"topic {self._topic}: {'not told of' if code is None else code.name}"
