@@ -527,5 +527,12 @@ def test_listeners_of_ones_own_have_the_port_at_which_the_broker_is_waited_for()
             click.UsageError, match=r"--set listeners: none has the port of --port.*; say --port 7001"
         ):
             up_module.check_listeners(settings, first)
+    any_port = up_module.parse_settings(("listeners=A://127.0.0.1:0,B://127.0.0.1:7002",), 1)
+    with pytest.raises(click.UsageError, match="; say --port 7002"):
+        up_module.check_listeners(any_port, None)
+    with pytest.raises(click.UsageError, match="; name a port there, and the same with --port"):
+        up_module.check_listeners(
+            {"listeners": "A://127.0.0.1:0"}, None
+        )  # --port 0 is refused by the same rule
     with pytest.raises(click.UsageError, match="2 brokers cannot have the same"):
         up_module.parse_settings(("listeners=A://127.0.0.1:7001",), 2)

@@ -330,8 +330,10 @@ def check_listeners(settings: dict[str, str], first: int | None) -> None:
         return
     ports = [listener.port for listener in parse_listeners("listeners", settings["listeners"])]
     if first not in ports:
+        named = [port for port in ports if port]  # 0 is any, as it is to --port
+        remedy = f"say --port {named[0]}" if named else "name a port there, and the same with --port"
         raise click.UsageError(
-            f"--set listeners: none has the port of --port, at which the broker is waited for; say --port {ports[0]}"
+            f"--set listeners: none has the port of --port, at which the broker is waited for; {remedy}"
         )
 
 
