@@ -2,12 +2,14 @@
 
 import json
 from collections.abc import Callable
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from odradek.cli import cluster_health, main
+from odradek.cli import cluster_health, main, output, waiting
+from odradek.cli.waiting import wait_for_cluster
 from odradek.client import sync
 from odradek.client.sync import ClusterView
 from tests.cli.test_sources import view
@@ -111,6 +113,20 @@ def test_where_nobody_answers_it_is_not_known_that_the_cluster_is_unwell(
     assert main.main(["cluster", "health", "--json", "--bootstrap", "127.0.0.1:1"]) == 3
     assert json.loads(capsys.readouterr().err)["exit_code"] == 3
     assert main.main(["cluster", "health", "--bootstrap", "nonsense:"]) == 2, "a wrong question"
+
+
+def test_nor_is_it_where_nobody_answers_who_was_waited_for(
+    start_cluster: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With --wait it was exit code 1."""
+    monkeypatch.setattr(output, "wait_for_cluster", partial(wait_for_cluster, deadline_s=0.1))
+    assert main.main(["cluster", "health", "--wait", "--bootstrap", "127.0.0.1:1"]) == 3
+    assert "odradek: no cluster within 0.1 s: no broker answers at 127.0.0.1:1: " in capsys.readouterr().err
+    assert main.main(["topic", "list", "--wait", "--bootstrap", "127.0.0.1:1"]) == 1
+    _, shell = start_cluster(1)
+    monkeypatch.setattr(waiting, "what_is_missing", lambda _: waiting.NO_CONTROLLER)
+    code, _, err = shell("cluster", "health", "--wait")
+    assert code == 1 and "the cluster has no controller yet" in err, "that was told"
 
 
 def test_settings_that_a_broker_does_not_tell_are_asked_of_another(

@@ -5,6 +5,7 @@ network between. Lag, known or not, is a matter of the readers."""
 
 import sys
 import time
+from functools import wraps
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
@@ -30,21 +31,33 @@ class NobodyTells(click.ClickException):
     exit_code = EXIT_CODES["unknown"]
 
 
+def unknown_where_nobody_tells(command: Any) -> Any:
+    """Also with `--wait`, which is over before the verb begins."""
+
+    @wraps(command)
+    def told(**asked: Any) -> Any:
+        from odradek.client.sync_connection import ConnectionLost, DeadlineExceeded, Unreachable
+
+        try:
+            return command(**asked)
+        except (ConnectionLost, DeadlineExceeded, Unreachable) as error:
+            raise NobodyTells(str(error)) from error
+
+    return told
+
+
 @click.command()
 @click.option("--watch", is_flag=True, help="Again every second, until Ctrl-C.")
+@unknown_where_nobody_tells
 @bootstrap_option
 @json_option
 def health(watch: bool, bootstrap: str, as_json: bool) -> None:
     """Is everything replicated, and who leads? Exit code 1 if not, and 3 if that is not known: nobody answers, a broker does not tell
     its part of the answer, or this client lacks a right, which is named."""
     from odradek.client.sync import SyncClient
-    from odradek.client.sync_connection import ConnectionLost, DeadlineExceeded, Unreachable
 
-    try:
-        with SyncClient(bootstrap) as client:
-            _look(client, watch, as_json)
-    except (ConnectionLost, DeadlineExceeded, Unreachable) as error:
-        raise NobodyTells(str(error)) from error
+    with SyncClient(bootstrap) as client:
+        _look(client, watch, as_json)
 
 
 def _look(client: "SyncClient", watch: bool, as_json: bool) -> NoReturn:

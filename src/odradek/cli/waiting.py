@@ -12,14 +12,17 @@ if TYPE_CHECKING:
 
 WAIT_S = 60.0  # for a cluster that is starting
 PAUSE_S = 0.1
+NO_CONTROLLER = "the cluster has no controller yet"
 
 
 def wait_for_cluster(bootstrap: str, *, quiet: bool = False, deadline_s: float = WAIT_S) -> None:
-    """Until somebody at `bootstrap` knows of a live controller; after the deadline one sentence says what was missing.
+    """Until somebody at `bootstrap` knows of a live controller; after the deadline one sentence says what was missing, and is Unreachable
+    where nobody answered.
 
     Whatever may pass by itself is waited for, so also a broker that nobody has started yet.
     """
     from odradek.client.sync import SyncClient
+    from odradek.client.sync_connection import Unreachable
 
     def missing() -> str | None:
         with SyncClient(bootstrap, bootstrap_timeout_s=2.0, request_timeout_s=2.0) as client:
@@ -27,7 +30,8 @@ def wait_for_cluster(bootstrap: str, *, quiet: bool = False, deadline_s: float =
 
     still = _wait_until_there(missing, quiet=quiet, deadline_s=deadline_s)
     if still is not None:
-        raise OdradekError(f"no cluster within {deadline_s:g} s: {still}")
+        kind = OdradekError if still == NO_CONTROLLER else Unreachable
+        raise kind(f"no cluster within {deadline_s:g} s: {still}")
 
 
 def wait_for_brokers(
@@ -64,4 +68,4 @@ def what_is_missing(client: "SyncClient") -> str | None:
         view = client.cluster([])
     except (ConnectionLost, Unreachable) as error:
         return str(error)
-    return None if view.controller_id in view.brokers else "the cluster has no controller yet"
+    return None if view.controller_id in view.brokers else NO_CONTROLLER
