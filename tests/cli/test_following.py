@@ -11,8 +11,10 @@ import pytest
 from odradek.cli import main, terminal
 from odradek.cli.topic import reading
 from odradek.cli.topic.following import Following
+from odradek.client import sync_records
 from odradek.client.sync import SyncClient
 from odradek.client.sync_connection import DeadlineExceeded
+from odradek.client.sync_fetch import OffsetsGone
 from odradek.model.ids import TopicPartition
 from odradek.records.builder import NewRecord, build_batch
 from tests.support import eventually
@@ -152,3 +154,28 @@ def test_that_nobody_answers_any_more_is_said_once(
     said = [line.partition(": ")[2] for line in err.getvalue().splitlines()]
     assert [line.partition(": ")[0] for line in said] == ["orders-1", "orders-0", "orders-0"], said
     assert said[1].endswith("; it is tried again until Ctrl-C") and said[2] == "orders-0: read again", said
+
+
+def test_a_leader_that_is_away_when_it_is_asked_where_its_log_begins_now_is_waited_for(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Retention was faster, and the leader died: the reader ended."""
+
+    def gone(*_: Any, **__: Any) -> None:
+        raise OffsetsGone("t-0: offsets 0 to 4 are not there any more")
+
+    def begin_offsets(_: object) -> dict[TopicPartition, int]:
+        if not begins:
+            raise DeadlineExceeded("given up after 30 s")
+        return {WHERE: begins.pop()}
+
+    begins = [0]
+    monkeypatch.setattr(sync_records, "records", gone)
+    client: Any = SimpleNamespace(
+        begin_offsets=begin_offsets,
+        end_offsets=lambda *_, **__: {WHERE: 9},
+        topic=lambda name, is_known: SimpleNamespace(topic_id=b"id"),
+    )
+    found = reading.Endless(client, "t", b"id", [WHERE], "start", read_committed=False).records()
+    assert next(found) is None
+    assert capsys.readouterr().err == "odradek: t-0: given up after 30 s; it is tried again until Ctrl-C\n"

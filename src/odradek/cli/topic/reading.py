@@ -140,17 +140,18 @@ class Endless:
         from odradek.client.sync_records import records
 
         try:
-            for record in records(
-                self._client, where, self._positions[where], end, read_committed=self._read_committed
-            ):
-                self._positions[where] = record.offset + 1
-                yield record
-        except OffsetsGone as gone:
-            self._following.lost(where, gone)
+            try:
+                for record in records(
+                    self._client, where, self._positions[where], end, read_committed=self._read_committed
+                ):
+                    self._positions[where] = record.offset + 1
+                    yield record
+            except OffsetsGone as gone:
+                self._following.lost(where, gone)
+            else:
+                self._positions[where] = max(self._positions[where], end)
         except (ConnectionLost, DeadlineExceeded, Unreachable) as error:
             self._are_away({**self._away, where: str(error)})
-        else:
-            self._positions[where] = max(self._positions[where], end)
 
     def _are_away(self, problems: "dict[TopicPartition, str]") -> None:
         """Said once of each, and once that it is back."""
