@@ -276,3 +276,27 @@ def test_an_outage_that_had_begun_before_belongs_to_what_is_shown(
         code, out, _ = run(capsys, *show, "--since", since_ms)
         found = [(o["since_ms"], o["until_ms"]) for o in json.loads(out)["outages"]]
         assert (code, found) == (0, dark), since_ms
+
+
+@pytest.mark.parametrize(
+    ("places", "told"),
+    [
+        (("1", "2/log"), "--journal reads them, of {}"),
+        (("1/a/b", "2"), "--journal reads those of one directory: {0}/1/a/b or {0}/2"),
+    ],
+)
+def test_where_journals_in_several_directories_are_not_read_what_is_named_can_be_typed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, places: tuple[str, ...], told: str
+) -> None:
+    """--journal takes one place: three behind it were refused as arguments too many."""
+    found = [tmp_path / place / f"controller-{number}.jsonl" for number, place in enumerate(places, 1)]
+    for file in found:
+        file.parent.mkdir(parents=True)
+        file.write_text("{}\n")
+    monkeypatch.setattr("odradek.client.sync.SyncClient.cluster", lambda *_: None)
+    monkeypatch.setattr(files, "local_journals", lambda *_: (found, []))
+    with pytest.raises(files.TooLarge) as refused:
+        files.local_history("127.0.0.1:1", 1)
+    assert str(refused.value).endswith(f"not read unasked; {told.format(tmp_path)}")
+    if " or " not in told:
+        assert files.journal_files(tmp_path) == found

@@ -277,13 +277,19 @@ def local_history(bootstrap: str, most_bytes: int = LARGEST_READ_UNASKED) -> His
         return None
     size = sum(part.stat().st_size for part in every)
     if size > most_bytes:
-        places = " ".join(
-            shlex.quote(str(directory)) for directory in sorted({file.parent for file in found})
-        )
-        raise TooLarge(
-            f"{shown_bytes(size)} of its journal are not read unasked; --journal reads them, of {places}"
-        )
+        raise TooLarge(f"{shown_bytes(size)} of its journal are not read unasked; {_how_to_read(found)}")
     return _in_order(found, reasons)
+
+
+def _how_to_read(found: Iterable[Path]) -> str:
+    """`--journal` takes one place, and looks as deep below it as PLACES reach."""
+    directories = sorted({file.parent.absolute() for file in found})  # of settings, which may be relative
+    above = Path(os.path.commonpath(directories))
+    if above != above.parent and all(len(one.relative_to(above).parts) < len(PLACES) for one in directories):
+        return f"--journal reads them, of {shlex.quote(str(above))}"
+    return (
+        f"--journal reads those of one directory: {' or '.join(shlex.quote(str(one)) for one in directories)}"
+    )
 
 
 def local_journals(client: "SyncClient", view: "ClusterView") -> tuple[list[Path], list[str]]:
