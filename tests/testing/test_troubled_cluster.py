@@ -3,6 +3,7 @@
 import asyncio
 import gc
 import math
+import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -217,6 +218,26 @@ def test_a_follower_that_has_left_the_isr_already_stays_out(
             cluster.wait_until(lambda: follower not in cluster.isr(TOPIC), "its session has ended")
     with cluster.shrink_isr(TOPIC, without=follower):
         assert isinstance(produced(cluster), int)
+        assert follower not in cluster.isr(TOPIC)
+
+
+def test_who_leads_is_looked_at_behind_the_wait_for_what_the_controller_tells(
+    cluster: RunningCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The leader from before it was asked for its followers."""
+    leader = cluster.leader(TOPIC)
+    follower, next_leader = (broker for broker in cluster.isr(TOPIC) if broker != leader)
+    is_told = LocalCluster._is_told
+    mover = threading.Thread(target=lambda: cluster.move_leader(TOPIC, to=next_leader))
+
+    def moves_meanwhile(local: LocalCluster, broker_id: int) -> bool:
+        if mover.ident is None:
+            mover.start()
+        return not mover.is_alive() and is_told(local, broker_id)
+
+    monkeypatch.setattr(LocalCluster, "_is_told", moves_meanwhile)
+    with cluster.shrink_isr(TOPIC, without=follower):
+        assert cluster.leader(TOPIC) == next_leader
         assert follower not in cluster.isr(TOPIC)
 
 

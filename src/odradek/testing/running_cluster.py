@@ -277,14 +277,14 @@ class LocalCluster:
 
     async def leave_isr(self, about: TopicPartition, broker_id: int) -> None:
         self.check_id(broker_id)
-        leader, partition = self._led(about)
-        assert broker_id in partition.assignment.replicas, f"broker {broker_id} has no replica of {about}"
-        assert broker_id != leader, f"broker {broker_id} leads {about}; move the leader first"
         # Or what its controller tells it when it is back would have it follow anew.
         await self.until(
             lambda: self._is_told(broker_id),
             f"broker {broker_id} has heard from the controller what it has to do",
         )
+        leader, partition = self._led(about)
+        assert broker_id in partition.assignment.replicas, f"broker {broker_id} has no replica of {about}"
+        assert broker_id != leader, f"broker {broker_id} leads {about}; move the leader first"
         fetcher = self._fetcher(about, broker_id, leader)
         assert fetcher is not None, f"broker {broker_id} does not follow {about} yet"
         await self.until(
