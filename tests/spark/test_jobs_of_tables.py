@@ -52,12 +52,13 @@ from odradek.spark.replay import replay
 from odradek.spark.sentence import is_of_a_dead_jvm, sentence_of
 from odradek.spark.session import _said_into
 from odradek.spark.shape import BadValue, Shape
-from odradek.spark.sink import DeltaWriter
+from odradek.spark.sink import DESCRIPTION, DeltaWriter
 from odradek.spark.source import schema_of
 from odradek.spark.verify import verify
 from odradek.spark.writing import TableOptions, Written, dead_letters_of, write_ranges
 from odradek.testing.process_cluster import ProcessCluster
 from tests.spark.conftest import fill
+from tests.spark.test_data_loss import made_again
 from tests.spark.test_verify import delete_below
 
 if TYPE_CHECKING:
@@ -391,6 +392,49 @@ def test_a_letter_whose_record_is_lost_before_its_batch_comes_again_is_still_fed
     assert [x.is_replayed for x in dead_letters(job.table)] == [False, False, True, True, False]
     assert replay(job.table)[:2] == (2, 1)
     assert DeltaTable(job.table).to_pyarrow_table().num_rows == 4
+
+
+def test_letters_whose_records_are_all_lost_before_their_batch_comes_again_wait_for_nobody(
+    job: TablesJob, client: SyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The batch has no part of them then. They were taken for what is to be read again, though nothing comes there."""
+    shape, less = columns_of(job), columns_of(job._replace(schema="id BIGINT, name BIGINT"))
+    dies_behind_the_letters(job, less, monkeypatch, [task(job, less, 0, 5)])
+    delete_below(client, job.topics[0], 5)
+    done = task(job._replace(fails_on_data_loss=False), shape, 0, 5)
+    assert (done.lost, done.parts) == (5, ())
+    DeltaWriter(writer(job, shape).options, DESCRIPTION).commit([done], 0)
+    keep_shape(job.table, shape)
+
+    assert replay(job.table) == (4, 1, ("no JSON object",))
+    assert sorted(DeltaTable(job.table).to_pyarrow_table().column("id").to_pylist()) == list(range(4))
+
+
+@pytest.mark.parametrize("is_ended", [True, False])
+def test_a_letter_of_a_topic_that_is_made_again_is_no_row_of_what_has_its_offset_now(
+    job: TablesJob, client: SyncClient, monkeypatch: pytest.MonkeyPatch, is_ended: bool
+) -> None:
+    """It is the last that is left of its record: of an attempt that had read more, or of one whose batch is planned anew."""
+    less = columns_of(job._replace(schema="id BIGINT, name BIGINT"))
+    options, topic = parse(job.source_options()), job.topics[0]
+
+    def read(shape: Shape, begin: int, end: int, batch_id: int) -> Written:
+        table = TableOptions(job.table, job.name, OFF, shape=shape)
+        wanted = OffsetRange(topic, 0, begin, end, client.topic(topic).topic_id)
+        return write_ranges([wanted], options.connection, schema_of(options), table, batch_id=batch_id)
+
+    shape = columns_of(job)
+    dies_behind_the_letters(job, less, monkeypatch, [read(less, 0, 5, 0)])
+    if is_ended:
+        writer(job, shape).commit([read(shape, 0, 2, 0)], 0)
+    made_again(client, topic)
+    fill(client, topic, 0, [b'{"id":%d}' % n for n in range(10, 15)])
+    writer(job, shape).commit([read(shape, 0, 5, int(is_ended))], int(is_ended))
+    keep_shape(job.table, shape)
+
+    assert replay(job.table) == (2 if is_ended else 4, 1, ("no JSON object",))
+    ids = sorted(DeltaTable(job.table).to_pyarrow_table().column("id").to_pylist())
+    assert ids == [*range(4), *range(10, 15)]
 
 
 def test_a_letter_of_an_attempt_that_had_read_more_is_not_taken_for_a_row(

@@ -528,7 +528,7 @@ def test_of_a_checkpoint_that_cannot_be_looked_at_nobody_knows_that_it_has_read_
 def test_offsets_that_several_tasks_have_left_out_as_lost_are_noted_together(tmp_path: Path) -> None:
     done = [written(tmp_path, 0, rows(0, 5)), written(tmp_path, 0, rows(7, 9))]
     for one, lost in zip(done, (2, 3), strict=True):
-        one.lost = lost
+        one.gone = (("topic", 0, 9, 9 + lost),)
 
     DeltaWriter(TableOptions(str(tmp_path), "app"), DESCRIPTION).commit(done, 0)
 

@@ -27,6 +27,7 @@ from odradek.spark.writing import dead_letters_of
 REPLAYED = "replayed"  # in the note of a commit: which letters its rows were
 AHEAD = "ahead"  # in the note of a commit: letters whose records the application is to read again
 RANGES = "ranges"  # in the note of letters: what their batch has read
+TOPIC_IDS = "topicIds"  # in the note of letters: of the topics that their batch has read, where they have one
 _SHAPE = f"{OWN_DIRECTORY}/shape.json"
 REPLAY_APP = "odradek dlq replay"
 _SHOWN = [name for name in LETTERS.names if name != "timestamp"]
@@ -165,6 +166,7 @@ class Begun(NamedTuple):
     others: tuple[str, ...]  # which have some of them where somebody has written files anew
     records: int  # letters that it has, as it noted
     ranges: tuple[Range, ...]  # that it has read; an older release noted none
+    topic_ids: Mapping[str, str]  # of these topics, where they are known
 
     def check_kept(self, files: Iterable[TableFile]) -> None:
         """Where the batch itself is not there: ReadOtherwise where its letters lack some of those in the files. As the batch has
@@ -217,10 +219,12 @@ def begun(place: str, app_id: str, batch_id: int) -> Begun | None:
     return _begun(opened, place, app_id, batch_id)
 
 
-def ahead_of(opened: DeltaTable, app_id: str) -> set[Identity]:
-    """The letters whose records the application is to read again behind its last batch in the table."""
+def ahead_of(opened: DeltaTable, app_id: str) -> dict[Identity, str]:
+    """The letters whose records the application is to read again behind its last batch in the table, each with the id of its topic, ""
+    where that is unknown."""
     done = tables.last_batch(opened, app_id)
-    return set() if done is None else _in_note(tables.noted_in(opened, app_id, done) or {}, AHEAD)
+    note = {} if done is None else tables.noted_in(opened, app_id, done) or {}
+    return {one: entry.get("topicId", "") for entry in note.get(AHEAD, ()) for one in _in_entry(entry)}
 
 
 def is_ahead(ranges: Iterable[Range], one: Identity) -> bool:
@@ -235,7 +239,7 @@ def ahead(table: str) -> dict[str, set[Identity]]:
     if opened is not None and of_letters is not None:
         for app_id in sorted({note["appId"] for note in tables.notes(of_letters)}):
             if letters := ahead_of(opened, app_id):
-                found[app_id] = letters
+                found[app_id] = set(letters)
     return found
 
 
@@ -258,7 +262,10 @@ def _begun(opened: DeltaTable, place: str, app_id: str, batch_id: int) -> Begun:
     others = tuple(name for name in names if name not in own)
     note = tables.noted(place, app_id, batch_id) or {}
     ranges = tuple((topic, partition, start, end) for topic, partition, start, end in note.get(RANGES, ()))
-    return Begun(place, app_id, batch_id, tuple(sorted(own)), others, note.get("records", 0), ranges)
+    topic_ids = note.get(TOPIC_IDS, {})
+    return Begun(
+        place, app_id, batch_id, tuple(sorted(own)), others, note.get("records", 0), ranges, topic_ids
+    )
 
 
 def identities_in(place: str, names: Iterable[str]) -> set[Identity]:
@@ -278,13 +285,13 @@ def replayed(table: str) -> set[Identity]:
         return set()
     found: set[Identity] = set()
     for note in tables.notes(opened):
-        found |= _in_note(note, REPLAYED)
+        for entry in note.get(REPLAYED, ()):
+            found |= _in_entry(entry)
     return found
 
 
-def _in_note(note: Mapping[str, Any], which: str) -> set[Identity]:
-    entries = note.get(which, ())
-    return {(entry["topic"], entry["partition"], *place) for entry in entries for place in entry["letters"]}
+def _in_entry(entry: Mapping[str, Any]) -> set[Identity]:
+    return {(entry["topic"], entry["partition"], *place) for place in entry["letters"]}
 
 
 def noted(done: set[Identity]) -> list[dict[str, Any]]:
@@ -296,6 +303,14 @@ def noted(done: set[Identity]) -> list[dict[str, Any]]:
         {"topic": topic, "partition": partition, "letters": places}
         for (topic, partition), places in by_partition.items()
     ]
+
+
+def noted_ahead(letters: Mapping[Identity, str]) -> list[dict[str, Any]]:
+    """As `noted`, each with the id of its topic."""
+    by_id: dict[str, set[Identity]] = {}
+    for one, topic_id in letters.items():
+        by_id.setdefault(topic_id, set()).add(one)
+    return [{**entry, "topicId": topic_id} for topic_id in sorted(by_id) for entry in noted(by_id[topic_id])]
 
 
 def keep_shape(table: str, shape: Shape) -> None:

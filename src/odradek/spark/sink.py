@@ -14,7 +14,7 @@ described. Several times faster, same table.
 import json
 import os
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -32,7 +32,7 @@ from pyspark.sql.types import StringType, StructField, StructType
 
 import odradek
 from odradek.model.errors import ConfigurationError
-from odradek.model.ids import number_in
+from odradek.model.ids import NO_TOPIC_ID, TopicId, number_in, topic_id_to_text
 from odradek.spark.checkpoints import may_have_batches, read_nothing
 from odradek.spark.data_loss import LOST
 from odradek.spark.micro_batch import current_batch_id
@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from odradek.spark.dead_letters import Begun, Identity, Range
+    from odradek.spark.parts import Part
     from odradek.spark.table_files import Layout
     from odradek.spark.writing import TableOptions, Written
 
@@ -178,7 +179,16 @@ class DeltaWriter(DataSourceStreamArrowWriter):
         from pyspark.sql.pandas.types import to_arrow_schema
 
         from odradek.spark import growth, tables
-        from odradek.spark.dead_letters import AHEAD, RANGES, REPLAYED, begun, is_ahead, noted
+        from odradek.spark.dead_letters import (
+            AHEAD,
+            RANGES,
+            REPLAYED,
+            TOPIC_IDS,
+            begun,
+            is_ahead,
+            noted,
+            noted_ahead,
+        )
         from odradek.spark.evolution import FIXED, Evolve
         from odradek.spark.shape import KEPT_LETTERS, LETTERS
         from odradek.spark.writing import together
@@ -189,17 +199,19 @@ class DeltaWriter(DataSourceStreamArrowWriter):
         if written:
             whole = together(written, DESCRIPTION)
             self._check_letters(whole)
-            there = tables.open_table(self.options.table) if batchId else None
+            has_letters = bool(whole.letters) or self.options.shape is not None
+            is_asked = batchId and (has_letters or self._schema == DESCRIPTION)
+            there = tables.open_table(self.options.table) if is_asked else None
             self._check_checkpoint(whole, batchId, there)
             who: dict[str, Any] = {"app_id": self.options.app_id, "batch_id": batchId}
-            has_letters = whole.letters or self.options.shape is not None
             ranges = [(part.topic, part.partition, part.start, part.end) for part in whole.parts]
+            topic_ids = _topic_ids(whole.parts)
             before = begun(self.options.letters, **who) if has_letters else None
             # Not from a checkpoint that is not the table's: WrongCheckpoint comes before a letter of it is anywhere.
-            earlier = self._of_earlier(there, before) if has_letters else set()
+            earlier = self._of_earlier(there, before, whole, topic_ids) if has_letters else {}
             is_new = bool(whole.letters or before or earlier) and not self._is_there(whole, batchId)
             read_now = self._read_now(whole, batchId, earlier, ranges) if earlier and is_new else set()
-            ahead = {one for one in earlier if is_ahead(ranges, one)}
+            ahead = {one: topic_id for one, topic_id in earlier.items() if is_ahead(ranges, one)}
             if whole.letters:
                 if is_new:
                     if before is not None:
@@ -212,7 +224,7 @@ class DeltaWriter(DataSourceStreamArrowWriter):
                     files=whole.letters,
                     parts=(),
                     schema=LETTERS if self.options.letters_to is None else KEPT_LETTERS,
-                    note={RANGES: ranges},
+                    note={RANGES: ranges, **({TOPIC_IDS: topic_ids} if topic_ids else {})},
                     evolve=Evolve(adds=True),  # an older release wrote fewer
                 )
             what: dict[str, Any] = {
@@ -226,7 +238,7 @@ class DeltaWriter(DataSourceStreamArrowWriter):
                     "files": len(whole.files),
                     **({LOST: whole.lost} if whole.lost else {}),
                     **({REPLAYED: noted(read_now)} if read_now else {}),
-                    **({AHEAD: noted(ahead)} if ahead else {}),
+                    **({AHEAD: noted_ahead(ahead)} if ahead else {}),
                 },
             }
             if self.options.upserts:
@@ -267,15 +279,28 @@ class DeltaWriter(DataSourceStreamArrowWriter):
             has_lost=whole.lost > 0,
         )
 
-    def _of_earlier(self, table: "DeltaTable | None", before: "Begun | None") -> "set[Identity]":
-        """The letters of attempts before, whose records this batch reads or a later one."""
-        from odradek.spark.dead_letters import ahead_of
+    def _of_earlier(
+        self,
+        table: "DeltaTable | None",
+        before: "Begun | None",
+        whole: "Written",
+        topic_ids: "Mapping[str, str]",
+    ) -> "dict[Identity, str]":
+        """The letters of attempts before, whose records this batch reads or a later one, each with the id of its topic. Not those of which
+        this batch has met that they are gone: lost, or of a topic that was made again. Other records have their offsets then, or none."""
+        from odradek.spark.dead_letters import ahead_of, is_in
 
-        found = set() if table is None else ahead_of(table, self.options.app_id)
-        return found if before is None else found | before.letters()
+        found = {} if table is None else ahead_of(table, self.options.app_id)
+        if before is not None:
+            found |= {one: before.topic_ids.get(one[0], "") for one in before.letters()}
+        return {
+            one: topic_id
+            for one, topic_id in found.items()
+            if (not topic_id or topic_ids.get(one[0], topic_id) == topic_id) and not is_in(whole.gone, one)
+        }
 
     def _read_now(
-        self, whole: "Written", batch_id: int, earlier: "set[Identity]", ranges: "Sequence[Range]"
+        self, whole: "Written", batch_id: int, earlier: "Collection[Identity]", ranges: "Sequence[Range]"
     ) -> "set[Identity]":
         """Which of them are rows now: of what the batch has read all that are no letters. Where records are skipped as well, nobody
         knows which."""
@@ -604,6 +629,13 @@ def _of_options(read: Callable[..., T], *arguments: object) -> T:
         said = str(error)
     argument, _, what = said.partition(" ")
     raise ConfigurationError(f"{ARGUMENTS[argument]}={what}" if argument in ARGUMENTS else said)
+
+
+def _topic_ids(parts: "Iterable[Part]") -> dict[str, str]:
+    """Of topics that have one."""
+    return {
+        part.topic: topic_id_to_text(TopicId(part.topic_id)) for part in parts if part.topic_id != NO_TOPIC_ID
+    }
 
 
 def _written(messages: Sequence[WriterCommitMessage | None], *, is_fused: bool = False) -> "list[Written]":

@@ -6,6 +6,7 @@ Runs on executors, in both ways to a table: `write_ranges` fetches and writes wi
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -14,6 +15,7 @@ from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import StructType
 
 from odradek.model.errors import OdradekError
+from odradek.model.ids import TopicPartition
 from odradek.spark import parts as parts_json
 from odradek.spark.ddl import type_text
 from odradek.spark.evolution import FIXED, Evolve, same, wider
@@ -76,7 +78,7 @@ class Written(WriterCommitMessage):
         newest_ms: int = -1,
         refused: int = 0,
         query_id: str | None = None,
-        lost: int = 0,
+        gone: Iterable[tuple[str, int, int, int]] = (),
     ) -> None:
         self.schema = schema
         self.files = tuple(files)
@@ -86,7 +88,13 @@ class Written(WriterCommitMessage):
         self.newest_ms = newest_ms  # timestamp of the newest record, -1 where nobody knows
         self.refused = refused  # records that became no row, whether letters are kept of them or not
         self.query_id = current_query_id() if query_id is None else query_id
-        self.lost = lost  # offsets that were to be read and were gone, where that is allowed
+        # Topic, partition, first offset and end of what was to be read and is gone, where that is allowed.
+        self.gone = tuple(gone)
+
+    @property
+    def lost(self) -> int:
+        """How many offsets are gone."""
+        return sum(end - start for _, _, start, end in self.gone)
 
     def to_text(self) -> str:
         value = {
@@ -98,7 +106,7 @@ class Written(WriterCommitMessage):
             "newestMs": self.newest_ms,
             "refused": self.refused,
             "queryId": self.query_id,
-            "lost": self.lost,
+            "gone": self.gone,
         }
         return json.dumps(value)
 
@@ -115,7 +123,7 @@ class Written(WriterCommitMessage):
             value["newestMs"],
             value["refused"],
             value["queryId"],
-            value["lost"],
+            [(topic, partition, start, end) for topic, partition, start, end in value["gone"]],
         )
 
 
@@ -135,7 +143,7 @@ def together(written: Sequence[Written], empty: StructType) -> Written:
         max((w.newest_ms for w in written), default=-1),
         sum(w.refused for w in written),
         max((w.query_id for w in written), default=""),
-        sum(w.lost for w in written),
+        [place for w in written for place in w.gone],
     )
 
 
@@ -173,11 +181,12 @@ def write_ranges(
     """Fetches the ranges and writes them into one file; the parts are the ranges, whatever is in them, without what is lost at their
     beginnings and ends: the offsets of a log that was cut are read again by the next batch."""
     newest = -1
-    lost = place = end = 0
+    place = end = 0
+    gone: list[tuple[str, int, int, int]] = []
 
-    def leave_out(first: int, until: int) -> None:
-        nonlocal lost, place, end
-        lost += until - first
+    def leave_out(of: TopicPartition, first: int, until: int) -> None:
+        nonlocal place, end
+        gone.append((*of, first, until))
         if until < end:
             place = until
         else:
@@ -188,7 +197,9 @@ def write_ranges(
         for wanted in ranges:
             place, end = wanted.start, wanted.end
             as_arrow = to_arrow_schema(schema, timezone="UTC")
-            for next_offset, batch in read_one(wanted, source, as_arrow, leave_out):
+            for next_offset, batch in read_one(
+                wanted, source, as_arrow, partial(leave_out, wanted.topic_partition)
+            ):
                 if "timestamp" in batch.schema.names:
                     newest = max(newest, newest_ms(batch))
                 # The border of a part is where reading stood, not the last record: a gap is read, too.
@@ -206,7 +217,7 @@ def write_ranges(
     else:
         written = _write_shaped(rows(), options.shape, options, batch_id)
     written.newest_ms = newest
-    written.lost = lost
+    written.gone = tuple(gone)
     return written
 
 
