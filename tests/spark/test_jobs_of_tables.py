@@ -497,6 +497,19 @@ def test_letters_that_an_application_is_to_read_again_are_fed_where_it_is_given_
     assert DeltaTable(job.table).to_pyarrow_table().num_rows == 4
 
 
+def test_of_letters_that_are_all_fed_nobody_is_told_to_give_an_application_up(
+    job: TablesJob, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was given up before."""
+    shape, less = columns_of(job), columns_of(job._replace(schema="id BIGINT, name BIGINT"))
+    dies_behind_the_letters(job, less, monkeypatch, [task(job, less, 0, 4)])
+    writer(job, shape).commit([task(job, shape, 0, 2)], 0)
+    keep_shape(job.table, shape)
+
+    assert replay(job.table, given_up=[job.name]) == (2, 0, ())
+    assert replay(job.table) == (0, 0, ())
+
+
 def test_a_letter_whose_record_is_gone_before_a_later_batch_could_read_it_is_fed_again(
     job: TablesJob, client: SyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -140,7 +140,8 @@ def _turn(table: str, shape: Shape, given_up: Collection[str]) -> tuple[int, int
     ) | dict.fromkeys(
         f"application {app_id!r} has read records that it is to read again, for its batch came again with less: start its job again, "
         f"or give it up with --given-up"
-        for app_id in again
+        for app_id, letters in again.items()
+        if letters & held
     )
     try:
         for letters in every:
