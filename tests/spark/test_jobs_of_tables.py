@@ -54,6 +54,7 @@ from odradek.spark.session import _said_into
 from odradek.spark.shape import BadValue, Shape
 from odradek.spark.sink import DESCRIPTION, DeltaWriter
 from odradek.spark.source import schema_of
+from odradek.spark.table_files import Layout
 from odradek.spark.verify import verify
 from odradek.spark.writing import TableOptions, Written, dead_letters_of, write_ranges
 from odradek.testing.process_cluster import ProcessCluster
@@ -93,14 +94,15 @@ def task(
     job: TablesJob, shape: Shape, partition: int, end: int, *, batch_id: int = 0, begin: int = 0
 ) -> Written:
     options = parse(job.source_options())
-    table = TableOptions(job.table, job.name, OFF, shape=shape)
+    table = writer(job, shape).options
     wanted = OffsetRange(job.topics[0], partition, begin, end)
     done = write_ranges([wanted], options.connection, schema_of(options), table, batch_id=batch_id)
     return Written.from_text(done.to_text())
 
 
 def writer(job: TablesJob, shape: Shape) -> DeltaWriter:
-    return DeltaWriter(TableOptions(job.table, job.name, OFF, shape=shape), StructType())
+    layout = Layout.of(job.partition_by, "", "")
+    return DeltaWriter(TableOptions(job.table, job.name, OFF, shape=shape, layout=layout), StructType())
 
 
 def columns_of(job: TablesJob) -> Shape:
@@ -495,6 +497,26 @@ def test_letters_that_an_application_is_to_read_again_are_fed_where_it_is_given_
 
     assert replay(job.table, given_up=[job.name])[:2] == (2, 1)
     assert DeltaTable(job.table).to_pyarrow_table().num_rows == 4
+
+
+@pytest.mark.parametrize("divided_by", ["", "__topic,__partition"])
+@pytest.mark.parametrize("is_ended", [True, False])
+def test_where_records_are_skipped_letters_that_became_rows_are_told_all_the_same(
+    job: TablesJob, monkeypatch: pytest.MonkeyPatch, is_ended: bool, divided_by: str
+) -> None:
+    """The job goes on with --on-error skip: one record of the batch is neither row nor letter. The rows of all were there twice."""
+    job = job._replace(partition_by=divided_by)
+    shape, less = columns_of(job), columns_of(job._replace(schema="id BIGINT, name BIGINT"))
+    skipping = columns_of(job._replace(on_error="skip"))
+    dies_behind_the_letters(job, less, monkeypatch, [task(job, less, 0, 5)])
+    if is_ended:
+        writer(job, shape).commit([task(job, shape, 0, 2)], 0)
+    begin, batch_id = (2, 1) if is_ended else (0, 0)
+    writer(job, skipping).commit([task(job, skipping, 0, 5, batch_id=batch_id, begin=begin)], batch_id)
+    keep_shape(job.table, shape)
+
+    assert replay(job.table)[:2] == (0, 1)
+    assert sorted(DeltaTable(job.table).to_pyarrow_table().column("id").to_pylist()) == list(range(4))
 
 
 def test_of_letters_that_are_all_fed_nobody_is_told_to_give_an_application_up(

@@ -7,10 +7,11 @@ planned with less, a later batch. Until that has read it, it is ahead: the recor
 
 import base64
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from deltalake import DeltaTable
 
@@ -21,7 +22,7 @@ from odradek.spark.formats.registry import shown_url
 from odradek.spark.parquet import OWN_DIRECTORY, TableFile, batch_of
 from odradek.spark.shape import LETTERS, Shape
 from odradek.spark.storage import storage_of
-from odradek.spark.table_rows import files_of
+from odradek.spark.table_rows import PlacedFile, attached, files_of
 from odradek.spark.writing import dead_letters_of
 
 REPLAYED = "replayed"  # in the note of a commit: which letters its rows were
@@ -32,6 +33,7 @@ _SHAPE = f"{OWN_DIRECTORY}/shape.json"
 REPLAY_APP = "odradek dlq replay"
 _SHOWN = [name for name in LETTERS.names if name != "timestamp"]
 _IDENTITY = pa.schema([LETTERS.field(name) for name in ("topic", "partition", "offset", "timestamp")])
+_IN_ROWS = pa.schema([(f"__{field.name}", field.type) for field in _IDENTITY])
 _BATCH, _BATCH_BYTES = 256, 32 << 20  # of letters read at once: each may have megabytes
 
 # A letter: topic, partition, offset, and timestamp in microseconds, because a topic may be made again.
@@ -204,6 +206,27 @@ def letters_now(place: str, app_id: str, batch_id: int, files: Iterable[TableFil
         return identities_in(place, (file.name for file in files))
     except FileNotFoundError:  # as orphans, by the driver whose letters these are
         raise TakenByAnother(app_id, batch_id) from None
+
+
+def rows_now(
+    table: str, app_id: str, batch_id: int, files: Iterable[TableFile], letters: Collection[Identity]
+) -> set[Identity]:
+    """Those of the letters whose records are rows of these files, of a batch that is not committed, with our columns of where they are
+    from; TakenByAnother where the files are gone."""
+    offsets = pa.array(sorted({offset for _, _, offset, _ in letters}), pa.int64())
+    found: set[Identity] = set()
+    try:
+        for file in files:
+            placed = PlacedFile(file.name, file.partition, file.size_bytes)
+            with storage_of(table).parquet(file.name) as source:
+                names = [name for name in _IN_ROWS.names if name in source.schema_arrow.names]
+                for some in source.iter_batches(columns=names):
+                    rows = attached(some, placed, _IN_ROWS).select(_IN_ROWS.names)
+                    rows = rows.filter(pc.is_in(rows.column("__offset"), offsets))
+                    found.update(identities(rows.rename_columns(_IDENTITY.names)))
+    except FileNotFoundError:
+        raise TakenByAnother(app_id, batch_id) from None
+    return found.intersection(letters)
 
 
 def is_in(ranges: Iterable[Range], one: Identity) -> bool:
