@@ -519,6 +519,26 @@ def test_where_records_are_skipped_letters_that_became_rows_are_told_all_the_sam
     assert sorted(DeltaTable(job.table).to_pyarrow_table().column("id").to_pylist()) == list(range(4))
 
 
+@pytest.mark.parametrize("is_ended", [True, False])
+def test_where_records_are_skipped_and_rows_do_not_tell_where_they_are_from_none_is_added_twice(
+    job: TablesJob, monkeypatch: pytest.MonkeyPatch, is_ended: bool
+) -> None:
+    """With --meta off. What is skipped now stays so, as its option says."""
+    shape, less, skipping = (
+        columns_of(job._replace(**more))._replace(has_meta=False)
+        for more in ({}, {"schema": "id BIGINT, name BIGINT"}, {"on_error": "skip"})
+    )
+    dies_behind_the_letters(job, less, monkeypatch, [task(job, less, 0, 5)])
+    if is_ended:
+        writer(job, shape).commit([task(job, shape, 0, 2)], 0)
+    begin, batch_id = (2, 1) if is_ended else (0, 0)
+    writer(job, skipping).commit([task(job, skipping, 0, 5, batch_id=batch_id, begin=begin)], batch_id)
+    keep_shape(job.table, shape)
+
+    assert replay(job.table) == (0, 0, ())
+    assert sorted(DeltaTable(job.table).to_pyarrow_table().column("id").to_pylist()) == list(range(4))
+
+
 def test_of_letters_that_are_all_fed_nobody_is_told_to_give_an_application_up(
     job: TablesJob, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -302,16 +302,18 @@ class DeltaWriter(DataSourceStreamArrowWriter):
     def _read_now(
         self, whole: "Written", batch_id: int, earlier: "Collection[Identity]", ranges: "Sequence[Range]"
     ) -> "set[Identity]":
-        """Which of them are rows now. Where rows do not tell: of what the batch has read all that are no letters, and where records are
-        skipped as well, nobody knows which."""
+        """Which of them are rows now. Where rows do not tell where they are from: of what the batch has read all that are no letters. Among
+        these may be some that are skipped now, as their job is told to; fed again the others would be rows twice. A table with a row a key
+        takes no letters, and there nobody knows which."""
         from odradek.spark.dead_letters import is_in, letters_now, rows_now
 
         options, shape = self.options, self.options.shape
         found = {one for one in earlier if is_in(ranges, one)}
-        if found and shape is not None and shape.has_meta and not options.upserts:
+        if not found or shape is None:
+            return set()
+        if shape.has_meta and not options.upserts:
             return rows_now(options.table, options.app_id, batch_id, whole.files, found)
-        is_told = shape is not None and whole.refused == sum(file.records for file in whole.letters)
-        if not (found and is_told):
+        if options.upserts and whole.refused != sum(file.records for file in whole.letters):
             return set()
         return found - letters_now(options.letters, options.app_id, batch_id, whole.letters)
 
