@@ -521,6 +521,47 @@ def test_a_mistake_in_one_answer_keeps_nobody_from_another_one(
     assert any("a mistake of ours" in line.text for line in told(world, fx.LogLine))
 
 
+def test_who_waits_for_an_answer_that_cannot_be_made_is_refused(world: World) -> None:
+    """It was waited for until the connection ended."""
+    ready(world)
+    shards = world[1].broker.groups
+    (shard,) = shards.shards.values()
+    heard: list[Any] = []
+
+    def no_memory() -> HeartbeatResponse:
+        raise MemoryError
+
+    shards._calls[1] = Call(shard, HeartbeatRequest(), 4, heard.append)
+    shards._answer([Answer(1, no_memory)])
+    assert heard == [HeartbeatResponse(error_code=ErrorCode.NOT_COORDINATOR)]
+    assert any("a mistake of ours" in line.text for line in told(world, fx.LogLine))
+
+
+@pytest.mark.parametrize("what", ["_new_load", "_end"])
+def test_a_coordinator_that_cannot_be_given_up_for_want_of_memory_is_loaded_again_all_the_same(
+    world: World, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    """It was over, and whoever asked it was not answered, until another broker led the partition."""
+    ready(world)
+
+    def no_memory(*_: object) -> None:
+        raise MemoryError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(GroupCoordinator, "step", no_memory)
+        if what == "_end":
+            patch.setattr(GroupCoordinator, "tables", no_memory)
+        else:
+            patch.setattr(GroupShards, what, no_memory)
+        with pytest.raises(MemoryError):
+            world.send(1, commit(5), 8)
+    if what == "_new_load":
+        assert code_of(world.call(1, commit(5), 8)) == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    go_on(world, 1, LOAD_AGAIN_MS)
+    assert code_of(world.call(1, commit(6), 8)) == ErrorCode.NONE
+    assert world[1].broker.groups.due_ms is None or world[1].broker.groups.due_ms > world.now_ms
+
+
 def test_a_want_that_keeps_one_from_being_refused_keeps_no_coordinator_from_being_loaded_again(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -277,7 +277,7 @@ class CoordinatorShards(Organ, Generic[C]):
             return done(self._refused(request, version, ErrorCode.COORDINATOR_NOT_AVAILABLE))
         if shard is None:
             return done(self._refused(request, version, ErrorCode.NOT_COORDINATOR))
-        if shard.coordinator is None:
+        if shard.coordinator is None or shard.is_over:
             return done(self._refused(request, version, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS))
         self._call_count += 1
         self._calls[self._call_count] = Call(shard, request, version, done)
@@ -388,9 +388,7 @@ class CoordinatorShards(Organ, Generic[C]):
         self._arm(shard, None)
         for number in [number for number, call in self._calls.items() if call.shard is shard]:
             call = self._calls.pop(number)
-            self._give(
-                call.done, partial(self._refused, call.request, call.version, ErrorCode.NOT_COORDINATOR)
-            )
+            self._give(call, partial(self._refused, call.request, call.version, ErrorCode.NOT_COORDINATOR))
 
     # -------------------------------------------------------------------------------------------------- time
 
@@ -403,7 +401,9 @@ class CoordinatorShards(Organ, Generic[C]):
             shard = self.shards[index]
             if due_ms > now_ms or self._appended >= APPENDS_AT_ONCE:
                 break  # whoever is left is due in the next turn
-            if shard.coordinator is not None:
+            if shard.is_over:
+                self._begin_anew(index, shard, now_ms)
+            elif shard.coordinator is not None:
                 self._tell(shard, Tick(), now_ms)
             elif shard.load.is_at_the_end:
                 self._start(index, shard, now_ms)
@@ -459,7 +459,7 @@ class CoordinatorShards(Organ, Generic[C]):
 
     def _answer(self, answers: Sequence[Any]) -> None:
         """All members of a group may be answered at once; each has a connection to write to."""
-        told = [(self._calls.pop(answer.call).done, answer.response) for answer in answers]
+        told = [(self._calls.pop(answer.call), answer.response) for answer in answers]
         for one in told[:MOST_ANSWERS]:
             self._give(*one)
         left = deque(told[MOST_ANSWERS:])
@@ -472,28 +472,46 @@ class CoordinatorShards(Organ, Generic[C]):
         if left:
             self._slices.begin(some)
 
-    def _give(self, done: Done, response: Response | Later | Make) -> None:
+    def _give(self, call: Call, response: Response | Later | Make) -> None:
         """A mistake of ours in one keeps nobody from another one."""
         try:
-            done(response() if callable(response) else response)
+            call.done(self._made_for(call, response) if callable(response) else response)
         except Exception:
-            said = f"a mistake of ours in an answer:\n{format_exc(limit=-3)}"
-            self._effects.append(LogLine("error", said))
+            self._tell_of_a_mistake()
+
+    def _made_for(self, call: Call, make: Make) -> Response:
+        """Who waits for what cannot be made is refused, and asks again: nobody else would answer."""
+        try:
+            return make()
+        except Exception:
+            self._tell_of_a_mistake()
+            return self._refused(call.request, call.version, ErrorCode.NOT_COORDINATOR)
+
+    def _tell_of_a_mistake(self) -> None:
+        self._effects.append(LogLine("error", f"a mistake of ours in an answer:\n{format_exc(limit=-3)}"))
 
     def _distrust(self, shard: Shard[C], trace: str, now_ms: int) -> None:
         index = shard.partition.topic_partition.partition
         self._effects.append(
             LogLine("error", f"{self._name(index)}: a mistake of ours, so it is loaded again:\n{trace}")
         )
-        self._end(shard)
-        if self.shards.get(index) is not shard:
-            return
-        again = self.shards[index] = Shard[C](shard.partition, self._new_load(shard.partition))
+        try:
+            self._end(shard)
+        finally:
+            if self.shards.get(index) is shard:
+                self._begin_anew(index, shard, now_ms)
+
+    def _begin_anew(self, index: int, former: Shard[C], now_ms: int) -> None:
+        """In the place of one that was given up."""
+        self._arm(former, now_ms + LOAD_AGAIN_MS)  # should there be no memory for it now
+        again = Shard[C](former.partition, self._new_load(former.partition))
+        self.shards[index] = again
         again.distrusted_ms = now_ms
-        if shard.distrusted_ms is not None and now_ms < shard.distrusted_ms + LOAD_AGAIN_MS:
+        if former.distrusted_ms is not None and now_ms < former.distrusted_ms + LOAD_AGAIN_MS:
             # As where there is no memory for longer. Of a partition without records all of it is one turn.
             self._arm(again, now_ms + LOAD_AGAIN_MS)
         else:
+            self._arm(again, None)
             self._load_on(index, again, now_ms)
 
     # ------------------------------------------------------------------------------------------------ appends
