@@ -708,6 +708,33 @@ def test_a_log_that_no_thread_can_open_does_not_stand_before_others(
     assert asked.work.topic_partition == other
 
 
+def test_replicas_that_can_be_used_do_not_wait_for_logs_that_take_long_to_recover(unopened: World) -> None:
+    """They were offline until the last one was opened, which of thousands takes minutes. Nor does each of those have the broker
+    register anew."""
+    unopened.lead(2, isr=(2,), tell=(2,))
+    logs, retries = unopened[2].logs, unopened[2].broker.replicas.retries
+    for number in range(40):
+        other = TopicPartition("other", number)
+        logs._hosted.refuse(other, logs.directories[0], NoDescriptor("too many"))
+        retries.later(other, NO_TOPIC_ID, unopened.now_ms)
+    pass_time(unopened, 2)
+    (asked,) = told(unopened, fx.RunAside, 2)
+    unopened[2].broker.answered(asked.request_id, asked.work.run(), unopened.now_ms)
+    began_ms, told_at_ms = unopened.now_ms, []
+    for _ in range(40):
+        unopened.settle()
+        (asked,) = told(unopened, fx.RunAside, 2)
+        for _ in range(5):  # half a second for each
+            unopened.now_ms += 100
+            unopened[2].broker.tick(unopened.now_ms)
+        unopened.settle()
+        told_at_ms += [unopened.now_ms - began_ms for _ in registered_again(unopened, 2)]
+        unopened[2].broker.answered(asked.request_id, asked.work.run(), unopened.now_ms)
+    unopened.settle()
+    assert told_at_ms == [1_000, 3_000, 7_000, 15_000]
+    assert len(registered_again(unopened, 2)) == 1 and retries.wanted == {} and retries.due_ms is None
+
+
 def test_a_log_that_a_thread_finds_damaged_is_fetched_anew_from_its_leader(unopened: World) -> None:
     unopened.lead(1, isr=(1, 3))
     pass_time(unopened, 2)

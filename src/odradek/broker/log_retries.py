@@ -5,7 +5,8 @@ before, or it would do nothing else as long as the want lasts; and ever more rar
 few to go on.
 
 A log that was here at the start and could not be opened is opened by a thread, one after the other: it may have to be
-recovered.
+recovered. Where that takes longer than a second, the controller hears of those that can be used before the last one can: again ever
+more rarely.
 """
 
 from functools import partial
@@ -42,8 +43,11 @@ class LogRetries(Organ):
         # Of which topic, as told, each replica is whose log is to be tried again.
         self.wanted: dict[TopicPartition, TopicId] = {}
         self._is_loading = False  # a thread
-        self._usable: list[TopicPartition] = []  # of this round, while a thread still loads others of it
+        self._usable: list[TopicPartition] = []  # of this round, and the controller has not heard yet
         self._wanted_at_ms = 0
+        self._round_at_ms: int | None = None
+        self._tell_at_ms: int | None = None  # of what is usable by then, if only others are still being loaded
+        self._tell_wait_ms = FIRST_MS
         self.wait_ms = FIRST_MS  # before the next round
         self.due_ms = None
 
@@ -62,21 +66,29 @@ class LogRetries(Organ):
     def later(self, topic_partition: TopicPartition, topic_id: TopicId, now_ms: int) -> None:
         """Nothing can be done about it now."""
         self.wanted[topic_partition] = topic_id
-        if self.due_ms is not None:
+        if self._round_at_ms is not None or self._is_loading:
             return
         if now_ms - self._wanted_at_ms > 2 * MOST_MS:  # another want than the last one
             self.wait_ms = FIRST_MS
         self._wanted_at_ms = now_ms
-        self.due_ms = now_ms + self.wait_ms
+        self._arm(now_ms + self.wait_ms, self._tell_at_ms)
         self.wait_ms = min(2 * self.wait_ms, MOST_MS)
+
+    def _arm(self, round_at_ms: int | None, tell_at_ms: int | None) -> None:
+        self._round_at_ms, self._tell_at_ms = round_at_ms, tell_at_ms
+        due = [at_ms for at_ms in (round_at_ms, tell_at_ms) if at_ms is not None]
+        self.due_ms = min(due, default=None)
 
     def forget(self, topic_partition: TopicPartition) -> None:
         """It is wanted here no more."""
         self.wanted.pop(topic_partition, None)
 
     def tick(self, now_ms: int) -> None:
-        if self.due_ms is not None and now_ms >= self.due_ms:
-            self.due_ms = None
+        if self._tell_at_ms is not None and now_ms >= self._tell_at_ms:
+            self._tell_wait_ms = min(2 * self._tell_wait_ms, MOST_MS)
+            self._tell()
+        if self._round_at_ms is not None and now_ms >= self._round_at_ms:
+            self._arm(None, self._tell_at_ms)
             if not self._is_loading:
                 self._try_again(now_ms)
 
@@ -102,6 +114,8 @@ class LogRetries(Organ):
                 self._is_loading = True
                 load = self._logs.load_late(topic_partition, now_ms)
                 self._effects.append(RunAside(self._calls.expect(partial(self._loaded, load)), load))
+                if self._usable and self._tell_at_ms is None:
+                    self._arm(self._round_at_ms, now_ms + self._tell_wait_ms)
                 return
         self._end_round(now_ms)
 
@@ -131,6 +145,11 @@ class LogRetries(Organ):
     def _end_round(self, now_ms: int) -> None:
         for topic_partition, topic_id in list(self.wanted.items())[:1]:  # in time, with all others
             self.later(topic_partition, topic_id, now_ms)
+        self._tell_wait_ms = FIRST_MS
+        self._tell()
+
+    def _tell(self) -> None:
+        self._arm(self._round_at_ms, None)
         usable, self._usable = self._usable, []
         if usable:
             named = first_of([str(topic_partition) for topic_partition in usable], 3)
