@@ -542,9 +542,8 @@ def test_a_log_that_could_not_be_made_and_not_be_deleted_for_an_offline_director
     def no_descriptor(*arguments: object, **options: object) -> int:
         raise OSError(errno.EMFILE, "Too many open files")
 
-    world = World(tmp_path, brokers=(1,), directories="2")
-    world[1].logs.directories[1].root.health.fail(StorageError("read: Input/output error"))
-    world.settle()
+    world = World(tmp_path, brokers=(1,))
+    world[1].logs.left_out["/mnt/gone"] = StorageError("no such device")
     with monkeypatch.context() as patch:
         patch.setattr(files.os, "open", no_descriptor)
         world.lead(1, isr=(1,), replicas=(1,), is_new=True)

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from odradek.log import checkpoints, files
-from odradek.log.errors import CorruptLog, DirectoryOffline, DiskFault, StorageError
+from odradek.log import checkpoints, files, log_manager
+from odradek.log.errors import CorruptLog, DirectoryOffline, DiskFault, NoDescriptor, StorageError
 from odradek.log.files import OsDirectory
 from odradek.log.log_manager import LogManager
 from odradek.log.partition_log import PartitionLog
@@ -298,9 +298,72 @@ def test_nothing_is_said_to_be_deleted_that_lies_on_a_disk_that_is_away(tmp_path
     with pytest.raises(DirectoryOffline):
         manager.delete(A, NOW)
     assert manager.directory_of(A) == str(tmp_path / "1")
-    with pytest.raises(DirectoryOffline, match="perhaps in"):
-        manager.delete(B, NOW)
+    assert not manager.delete(B, NOW), "of which nothing lay there when the broker started, and nothing was put there since"
     assert aside(tmp_path / "1") == []
+
+
+def test_what_was_deleted_is_gone_though_another_disk_is_away(tmp_path: Path) -> None:
+    """A controller that took over asks for it again, and the deletion of the topic waited for the disk."""
+    manager = load([tmp_path / "1", tmp_path / "2"])
+    for partition in (A, B):
+        manager.get_or_create(partition, TOPIC_ID, now_ms=NOW)
+    assert manager.delete(A, NOW) and manager.sync_deletions() == {}
+    for directory in manager.directories:
+        directory.root.health.fail(DiskFault("it is on fire"))
+        assert not manager.delete(A, NOW)
+    with pytest.raises(DirectoryOffline):
+        manager.delete(B, NOW)
+
+
+@pytest.mark.parametrize("what", ["rename", "sync"])
+def test_what_could_not_be_taken_away_may_be_back_with_its_disk_however_often_it_is_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    manager = load([tmp_path / "1", tmp_path / "2"])
+    log = manager.get_or_create(A, TOPIC_ID, now_ms=NOW)
+
+    def fails(directory: OsDirectory, *_: object) -> bool:
+        raise directory.health.fail(DiskFault("Input/output error"))
+
+    with monkeypatch.context() as disk:
+        disk.setattr(OsDirectory, what, fails)
+        if what == "rename":
+            with pytest.raises(DiskFault):
+                manager.delete(A, NOW)
+        else:
+            assert manager.delete(A, NOW)
+            assert list(manager.sync_deletions()) == [A]
+    assert log.directory.health.failure is not None
+    with pytest.raises(DirectoryOffline, match="perhaps in"):
+        manager.delete(A, NOW)
+    assert manager.may_be_lost(A), "so no empty copy is made in its place"
+    assert not manager.may_be_lost(B)
+
+
+def test_a_log_that_could_not_be_made_may_lie_on_the_disk_that_fails_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    manager = load([tmp_path / "1", tmp_path / "2"])
+
+    def refuse(*_: object, **__: object) -> None:
+        raise NoDescriptor("Too many open files")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(log_manager, "create_log", refuse)
+        with pytest.raises(NoDescriptor):
+            manager.get_or_create(A, TOPIC_ID, now_ms=NOW)
+    assert not manager.may_be_lost(A)
+    manager.directories[0].root.health.fail(DiskFault("it is on fire"))
+    assert manager.may_be_lost(A)
+
+
+def test_of_namesakes_one_may_lie_on_a_disk_that_is_away(two: list[Path]) -> None:
+    manager = load(two)
+    assert list(manager.ambiguous) == [A] and not manager.may_be_lost(A)
+    manager.directories[0].root.health.fail(DiskFault("it is on fire"))
+    assert manager.may_be_lost(A)
+    with pytest.raises(DirectoryOffline, match="perhaps in"):
+        manager.delete(A, NOW)
 
 
 def test_a_directory_that_could_not_be_opened_is_away_too(tmp_path: Path) -> None:

@@ -356,7 +356,7 @@ class LogManager:
         if topic_partition in self.futures.logs:
             self.futures.drop(topic_partition, now_ms, suffix)
         self.futures.preferred.pop(topic_partition, None)
-        if home is None and self.offline_directories:
+        if home is None and self.may_be_lost(topic_partition):
             paths = ", ".join(self.offline_directories)
             raise DirectoryOffline(
                 f"{topic_partition}: not known here, and perhaps in {paths}, which is offline"
@@ -410,6 +410,7 @@ class LogManager:
                 continue
             try:
                 home.root.sync()
+                home.may_come_back.difference_update(deleted)
             except StorageError as error:
                 failed.update(dict.fromkeys(deleted, error))
         return failed
@@ -590,11 +591,16 @@ class LogManager:
         }
 
     def may_be_lost(self, topic_partition: TopicPartition) -> bool:
-        """Whether it may lie in a directory that is offline: it did when the broker began to use that, or nobody could look."""
+        """Whether it may lie in a directory that is offline: it did when that failed, or nobody knows whether what was done to take it
+        away there, or to make it, is on the disk, or nobody could look."""
         home = self._homes.get(topic_partition)
         if home is not None:
             return not home.is_online
-        return not self.offline_directories.keys() <= self._loaded
+        places = [one.directory for one in self.ambiguous.get(topic_partition, ())]
+        places += [one for one in self.directories if topic_partition in one.may_come_back]
+        if topic_partition in self._begun:
+            places.append(self._begun[topic_partition])
+        return not all(one.is_online for one in places) or not self.offline_directories.keys() <= self._loaded
 
     def directory_of(self, topic_partition: TopicPartition) -> str | None:
         home = self._homes.get(topic_partition)
