@@ -707,6 +707,31 @@ def test_a_log_that_no_thread_can_open_does_not_stand_before_others(
     assert asked.work.topic_partition == other
 
 
+@pytest.mark.parametrize("what", ["adopt", "get_or_create"])
+def test_a_want_of_memory_as_logs_are_tried_again_does_not_end_the_trying(
+    unopened: World, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    """The replica was offline until the next start."""
+    unopened.lead(2, isr=(2,), tell=(2,))
+    other = TopicPartition("other", 0)
+    unopened[2].broker.replicas.retries.later(other, NO_TOPIC_ID, unopened.now_ms)
+
+    def no_memory(*_: object, **__: object) -> None:
+        raise MemoryError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(type(unopened[2].logs), what, no_memory)
+        with pytest.raises(MemoryError):
+            pass_time(unopened, 2)
+            run_thread(unopened, 2)
+    for _ in range(2):
+        if unopened[2].broker.replicas.retries.due_ms is not None:
+            pass_time(unopened, 2)
+    run_thread(unopened, 2)
+    assert unopened[2].logs.refused == {} and unopened[2].broker.replicas.retries.wanted == {}
+    assert {T0, other} == unopened[2].logs.logs.keys()
+
+
 def test_replicas_that_can_be_used_do_not_wait_for_logs_that_take_long_to_recover(unopened: World) -> None:
     """They were offline until the last one was opened, which of thousands takes minutes. Nor does each of those have the broker
     register anew."""

@@ -446,6 +446,23 @@ def test_a_copy_of_another_topic_of_that_name_goes(world: Directories) -> None:
     assert world.manager.futures.logs == {} and [n.endswith("-delete") for n in world.names(1)] == [True]
 
 
+def test_a_copy_beside_the_log_in_use_goes_as_soon_as_that_is_opened(world: Directories) -> None:
+    """In one directory, as after a crash: it would arrive where the log is, which is an error of the disk."""
+    world.move_to("/b")
+    former, disk = world.disks
+    world.disks = (MemoryDisk("/a"), disk)
+    disk._top.entries[str(TP)] = former._top.entries[str(TP)]
+    disk.inject("open", errno.EMFILE, name=".log", times=1)
+    manager = world.start()
+    assert manager.is_unopened(TP) and TP in manager.futures.logs
+    load = manager.load_late(TP, NOW)
+    load.run()
+    notes, fault = manager.loaded_late(load)
+    assert fault is None and TP not in manager.futures.logs
+    assert ["where the log is" in note for note in notes] == [True]
+    assert [name.endswith("-delete") for name in world.names(1)] == [False, True]
+
+
 @pytest.mark.parametrize("topic_id", [OTHER_ID, TOPIC_ID, NO_TOPIC_ID])
 def test_a_copy_of_another_topic_goes_as_soon_as_the_log_in_use_is_opened(
     world: Directories, topic_id: TopicId

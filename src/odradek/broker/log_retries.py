@@ -53,15 +53,19 @@ class LogRetries(Organ):
 
     def get_or_create(self, topic_partition: TopicPartition, topic_id: TopicId, now_ms: int) -> PartitionLog:
         """The log of a replica that is told to be hosted. StorageError: not now, and it may be tried again."""
-        self.wanted.pop(topic_partition, None)
         try:
-            return self._logs.get_or_create(topic_partition, topic_id, now_ms=now_ms)
-        except StorageError as refusal:
+            log = self._logs.get_or_create(topic_partition, topic_id, now_ms=now_ms)
+        except ProtocolError as refusal:
+            self.wanted.pop(topic_partition, None)
+            if not isinstance(refusal, StorageError):
+                raise
             # Of a want of descriptors whoever asks takes note: there may be none for what he does before and after, either.
             may_pass = not isinstance(refusal, NoDescriptor) and not self._logs.offline_directories
             if may_pass and not self._logs.is_damaged(topic_partition):
                 self.later(topic_partition, topic_id, now_ms)
             raise
+        self.wanted.pop(topic_partition, None)
+        return log
 
     def later(self, topic_partition: TopicPartition, topic_id: TopicId, now_ms: int) -> None:
         """Nothing can be done about it now."""
@@ -90,7 +94,11 @@ class LogRetries(Organ):
         if self._round_at_ms is not None and now_ms >= self._round_at_ms:
             self._arm(None, self._tell_at_ms)
             if not self._is_loading:
-                self._try_again(now_ms)
+                try:
+                    self._try_again(now_ms)
+                except Exception:  # no memory, say: those that are left are tried again
+                    self._end_round(now_ms)
+                    raise
 
     def _try_again(self, now_ms: int) -> None:
         for topic_partition, topic_id in list(self.wanted.items()):
@@ -123,7 +131,11 @@ class LogRetries(Organ):
         """`came` None: the thread failed as nobody foresaw."""
         self._is_loading = False
         topic_partition = load.topic_partition
-        notes, refusal = self._logs.loaded_late(load)
+        try:
+            notes, refusal = self._logs.loaded_late(load)
+        except Exception:  # as in `tick`
+            self._end_round(now_ms)
+            raise
         self._effects += [LogLine("warning", f"{topic_partition}: {note}") for note in notes]
         if isinstance(refusal, NoDescriptor):
             # There is none for the others either; or it alone takes more than there is, and then it is not to stand before them.

@@ -188,15 +188,20 @@ class FutureLogs:
             self._number(self._keep(topic_partition, directory, name, log), current)
 
     def opened_late(self, topic_partition: TopicPartition, now_ms: int) -> list[str]:
-        """The log in use was not open yet when its copy was found, which may be one of another topic. Lines for the log file."""
-        future = self.logs.get(topic_partition)
-        if future is None or not _is_of_another_topic(future.log, self._manager.logs[topic_partition]):
+        """The log in use was not open yet when its copy was found, which may be one of another topic, or in the same directory, as in
+        `_load_one`. Lines for the log file."""
+        future, current = self.logs.get(topic_partition), self._manager.logs[topic_partition]
+        if future is None:
+            return []
+        is_of_another = _is_of_another_topic(future.log, current)
+        if not is_of_another and self._manager.home_of(current) is not future.directory:
             return []
         try:
             line = self.drop(topic_partition, now_ms)
         except StorageError as error:  # it is dropped all the same, and looked at again at the next start
             line = error.message
-        return [f"a copy on its way to {future.directory.path} is of another topic: {line}"]
+        what = "is of another topic" if is_of_another else "is where the log is"
+        return [f"a copy on its way to {future.directory.path} {what}: {line}"]
 
     # ------------------------------------------------------------------------------------------------ dropped
 

@@ -171,8 +171,8 @@ class LogManager:
             return [], refusal
         self._unopened.pop(topic_partition, None)
         with directory.checkpointing:  # whoever writes them finds it in one of these tables
-            del self.refused[topic_partition]
             self.adopt(topic_partition, directory, load.recovered.log)
+            del self.refused[topic_partition]
         return load.recovered.notes + self.futures.opened_late(topic_partition, load.now_ms), None
 
     def _refuse_while_it_is_opened(self, topic_partition: TopicPartition) -> None:
