@@ -15,7 +15,7 @@ from odradek.log import checkpoints, files, segments
 from odradek.log.errors import DirectoryInUse, DirectoryOffline, NoDescriptor, StorageError, WrongDirectory
 from odradek.log.files import OsDirectory
 from odradek.log.log_manager import LogManager, parse_directory_name
-from odradek.log.memory_files import MemoryDirectory, MemoryDisk
+from odradek.log.memory_files import Crashed, MemoryDirectory, MemoryDisk
 from odradek.log.partition_log import PartitionLog
 from odradek.log.prepared_files import PreparedFiles
 from odradek.log.scrubbing import Scrubber
@@ -1237,6 +1237,20 @@ def test_a_log_in_whose_cut_memory_ran_out_is_read_again_by_the_next_start(
     again = LogManager([disk.root], BrokerSettings({}))
     again.load(NOW)
     assert again.refused == {} and again.logs[A].log_end_offset <= 10
+
+
+def test_of_a_process_that_is_dead_in_the_midst_of_a_change_nobody_hears_anything() -> None:
+    """What a world kills there must not go on: it was told that its log is damaged."""
+    disk = MemoryDisk()
+    manager = LogManager([disk.root], BrokerSettings({}))
+    told: list[TopicPartition] = []
+    manager.on_broken_log = lambda topic_partition, fault: told.append(topic_partition)
+    log = manager.get_or_create(A, TOPIC_ID, now_ms=NOW)
+    produce(log, batch())
+    disk.dies_at = lambda step: step.startswith("rename") and ".snapshot" in step
+    with pytest.raises(Crashed):
+        log.roll(NOW)
+    assert told == [] and manager.refused == {} and log.failure is None
 
 
 def test_a_log_in_which_memory_ran_out_is_told_of_though_its_end_cannot_be_written(

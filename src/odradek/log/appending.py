@@ -287,7 +287,7 @@ class AppendableLog(LogState):
                 position += size_bytes
                 offset = next_offset
             self.log_end_offset = offset
-        except BaseException as mistake:
+        except Exception as mistake:
             self.interrupted(mistake)
             raise
         if self.flushed.is_settled:

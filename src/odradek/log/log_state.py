@@ -145,7 +145,7 @@ class LogState:
             self.segments.roll(files, following)
         except StorageError as error:
             raise self.give_up(error) from None
-        except BaseException as mistake:
+        except Exception as mistake:
             self.interrupted(mistake)
             raise
         self.index_sizes = sizes
@@ -304,7 +304,7 @@ class LogState:
             return self.give_up(error)
         return error
 
-    def interrupted(self, mistake: BaseException) -> None:
+    def interrupted(self, mistake: Exception) -> None:
         """A mistake of ours, or a want of memory, in the midst of a change: what the memory says and what the files hold may differ
         from now on, and the next batch would get offsets that one in the file has. A start reads the files again."""
         self.give_up(

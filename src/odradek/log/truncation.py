@@ -102,7 +102,7 @@ def _cut(log: LogState, offset: int, now_ms: int) -> Generator[None, None, None]
         log.epochs = epochs
     except StorageError as error:
         raise log.give_up(error) from None
-    except BaseException as mistake:
+    except Exception as mistake:
         log.interrupted(mistake)
         raise
     return None
@@ -149,7 +149,7 @@ def _begin_anew(log: LogState, offset: int, now_ms: int) -> Generator[None, None
         log.epochs = epochs
     except StorageError as error:
         raise log.give_up(error) from None
-    except BaseException as mistake:
+    except Exception as mistake:
         log.interrupted(mistake)
         raise
 
@@ -214,7 +214,7 @@ def replace_segments(log: LogState, old: Sequence[Segment], cleaned: CleanedSegm
         log.put_index_sizes(files, sizes)
     except StorageError as error:
         raise log.give_up(error) from None
-    except BaseException as mistake:
+    except Exception as mistake:
         log.interrupted(mistake)
         raise
     return True
@@ -234,6 +234,6 @@ def drop_segments_below(log: LogState, offset: int, most: int = MOST_SEGMENTS) -
             log.directory.remove(segment.name(SNAPSHOT_SUFFIX))
         except StorageError:
             raise
-        except BaseException as mistake:
+        except Exception as mistake:
             log.interrupted(mistake)
             raise

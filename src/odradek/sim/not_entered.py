@@ -276,6 +276,7 @@ NOT_ENTERED: dict[str, tuple[str, ...]] = {
     ),
     "said of a mistake of our own, and that ends a run as a crash": (
         "replication/cuts.py Cut.give_up",
+        "log/log_state.py LogState.interrupted",
         "broker/coordinator_shards.py CoordinatorShards._distrust",
         "broker/coordinator_shards.py CoordinatorShards._begin_anew",
         "broker/coordinator_shards.py CoordinatorShards._tell_of_a_mistake",
