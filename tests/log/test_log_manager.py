@@ -1,7 +1,6 @@
 """All logs of a broker: directories, checkpoints, deletion, retention, a stop in order and one that was not."""
 
 import errno
-import os
 import shutil
 import weakref
 from collections.abc import Callable, Iterator
@@ -1078,15 +1077,6 @@ def test_whoever_knows_the_other_copies_is_told_of_a_broken_log_though_nothing_c
     assert "a 0 5" in (tmp_path / "1" / "recovery-point-offset-checkpoint").read_text()
 
 
-def open_files(path: Path) -> list[str]:
-    """Of this process, below `path`."""
-    found = []
-    for name in os.listdir("/proc/self/fd"):
-        with suppress(OSError):  # that of the listing itself
-            found.append(os.readlink(f"/proc/self/fd/{name}"))
-    return [name for name in found if name.startswith(f"{path}/")]
-
-
 def test_a_log_for_which_there_were_too_few_descriptors_holds_none(
     start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -1104,10 +1094,10 @@ def test_a_log_for_which_there_were_too_few_descriptors_holds_none(
     with monkeypatch.context() as patch:
         patch.setattr(files.os, "open", without_second)
         manager = start()
-        assert manager.is_unopened(A) and open_files(log_directory) == []
+        assert manager.is_unopened(A) and open_under(log_directory) == []
         load = manager.load_late(A, NOW)
         assert not load.run()
-        assert isinstance(manager.loaded_late(load)[1], NoDescriptor) and open_files(log_directory) == []
+        assert isinstance(manager.loaded_late(load)[1], NoDescriptor) and open_under(log_directory) == []
     load = manager.load_late(A, NOW)
     assert load.run() and manager.loaded_late(load) == ([], None)
 
@@ -1237,6 +1227,38 @@ def test_a_log_in_whose_cut_memory_ran_out_is_read_again_by_the_next_start(
     again = LogManager([disk.root], BrokerSettings({}))
     again.load(NOW)
     assert again.refused == {} and again.logs[A].log_end_offset <= 10
+
+
+@pytest.mark.parametrize("what", ["refused", "being opened", "failed"])
+def test_an_error_that_is_kept_keeps_nobody_who_was_told_of_it(what: str) -> None:
+    """With each LeaderAndIsr for a log that was refused, all of that request was kept as long as the log was."""
+    disk = MemoryDisk()
+    produce(LogManager([disk.root], BrokerSettings({})).get_or_create(A, TOPIC_ID, now_ms=NOW), batch(5))
+    disk.restart()
+    if what != "failed":
+        disk.inject("open", errno.EMFILE, name=".log", times=1)
+    manager = LogManager([disk.root], BrokerSettings({}))
+    manager.load(NOW)
+    if what == "failed":
+        manager.logs[A].fail(NoDescriptor("too many"))
+    if what == "being opened":
+        manager.load_late(A, NOW)
+
+    class Asked:
+        pass
+
+    def ask() -> weakref.ref[Asked]:
+        request = Asked()
+        with suppress(NoDescriptor):
+            manager.resolve_topic_id(A, TOPIC_ID, NOW)
+            manager.get(A)
+        return weakref.ref(request)
+
+    with no_collector():
+        assert ask()() is None
+    with pytest.raises(NoDescriptor, match="injected|too many") as caught:
+        manager.get(A)
+    assert caught.value.code == ErrorCode.KAFKA_STORAGE_ERROR
 
 
 def test_of_a_process_that_is_dead_in_the_midst_of_a_change_nobody_hears_anything() -> None:

@@ -79,6 +79,13 @@ def to_be_kept(error: StorageError) -> StorageError:
     return error.with_traceback(None)
 
 
+def said_again(error: StorageError) -> StorageError:
+    """Of one that is kept: raised itself, it would keep the frames of all who ask, and with them what they were asked."""
+    again: StorageError = type(error).__new__(type(error), *error.args)
+    again.__dict__.update(error.__dict__)
+    return again
+
+
 def named(error: OSError, doing: str) -> StorageError:
     """The error by its own name, with what was being done when it came."""
     text = f"{doing}: {error.strerror or error}"

@@ -1,7 +1,7 @@
 """The logs that a broker has, by partition, and in which directory each is: one owner of these tables."""
 
 from odradek.log.duplicate_logs import DuplicateLog, topic_id_in
-from odradek.log.errors import NoDescriptor, StorageError
+from odradek.log.errors import NoDescriptor, StorageError, said_again
 from odradek.log.log_directory import Homes, LogDirectory
 from odradek.log.partition_log import PartitionLog
 from odradek.model.ids import TopicId, TopicPartition
@@ -28,10 +28,10 @@ class HostedLogs:
         """The log, if it is here; StorageError if it is here and cannot be used."""
         refused = self.refused.get(topic_partition)
         if refused is not None:
-            raise refused
+            raise said_again(refused)
         log = self.logs.get(topic_partition)
         if log is not None and log.failure is not None:  # with its directory
-            raise log.failure
+            raise said_again(log.failure)
         return log
 
     def put(self, topic_partition: TopicPartition, directory: LogDirectory, log: PartitionLog) -> None:

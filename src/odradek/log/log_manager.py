@@ -15,7 +15,7 @@ from typing import NamedTuple
 from odradek.log import checkpoints, log_directory
 from odradek.log.config import LogConfig
 from odradek.log.duplicate_logs import DuplicateLog, pick
-from odradek.log.errors import DirectoryOffline, StorageError
+from odradek.log.errors import DirectoryOffline, StorageError, said_again
 from odradek.log.files import Directory
 from odradek.log.future_logs import FutureLogs
 from odradek.log.hosted_logs import HostedLogs
@@ -177,7 +177,7 @@ class LogManager:
 
     def _refuse_while_it_is_opened(self, topic_partition: TopicPartition) -> None:
         if topic_partition in self._loading:
-            raise self.refused[topic_partition]
+            raise said_again(self.refused[topic_partition])
 
     def adopt(self, topic_partition: TopicPartition, directory: LogDirectory, log: PartitionLog) -> None:
         """It is the log in use from now on."""
