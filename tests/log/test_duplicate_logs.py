@@ -298,7 +298,9 @@ def test_nothing_is_said_to_be_deleted_that_lies_on_a_disk_that_is_away(tmp_path
     with pytest.raises(DirectoryOffline):
         manager.delete(A, NOW)
     assert manager.directory_of(A) == str(tmp_path / "1")
-    assert not manager.delete(B, NOW), "of which nothing lay there when the broker started, and nothing was put there since"
+    assert not manager.delete(B, NOW), (
+        "of which nothing lay there when the broker started, and nothing was put there since"
+    )
     assert aside(tmp_path / "1") == []
 
 

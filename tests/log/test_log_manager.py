@@ -1256,7 +1256,7 @@ def test_an_error_that_is_kept_keeps_nobody_who_was_told_of_it(what: str) -> Non
 
     with no_collector():
         assert ask()() is None
-    with pytest.raises(NoDescriptor, match="injected|too many") as caught:
+    with pytest.raises(NoDescriptor, match=r"injected|too many") as caught:
         manager.get(A)
     assert caught.value.code == ErrorCode.KAFKA_STORAGE_ERROR
 
