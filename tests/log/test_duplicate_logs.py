@@ -342,6 +342,28 @@ def test_what_could_not_be_taken_away_may_be_back_with_its_disk_however_often_it
     assert not manager.may_be_lost(B)
 
 
+def test_a_deletion_that_no_descriptor_was_left_to_sync_is_synced_when_it_is_asked_for_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """There was nothing left to rename by then, so it was said to be done, and a power cut brought the log back."""
+    manager = load([tmp_path / "1", tmp_path / "2"])
+    manager.get_or_create(A, TOPIC_ID, now_ms=NOW)
+    synced: list[str] = []
+
+    def refuse(directory: OsDirectory) -> None:
+        raise NoDescriptor("Too many open files")
+
+    assert manager.delete(A, NOW)
+    with monkeypatch.context() as disk:
+        disk.setattr(OsDirectory, "sync", refuse)
+        for _ in range(2):
+            assert list(manager.sync_deletions()) == [A]
+    monkeypatch.setattr(OsDirectory, "sync", lambda directory: synced.append(directory.path))
+    assert not manager.delete(A, NOW)
+    assert manager.sync_deletions() == {} and synced == [str(tmp_path / "1")]
+    assert manager.sync_deletions() == {} and len(synced) == 1
+
+
 def test_a_log_that_could_not_be_made_may_lie_on_the_disk_that_fails_next(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -413,6 +413,8 @@ class LogManager:
                 home.may_come_back.difference_update(deleted)
             except StorageError as error:
                 failed.update(dict.fromkeys(deleted, error))
+                if home.is_online:  # no descriptor: whoever asks for them again finds nothing left to rename
+                    home.unsynced_deletions = [*deleted, *home.unsynced_deletions]
         return failed
 
     # ------------------------------------------------------------------------------------------------ checkpoints

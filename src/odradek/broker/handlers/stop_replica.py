@@ -71,7 +71,8 @@ class _Obeying:
         self._left -= most
         if self._left > 0:
             return None
-        self._errors |= broker.replicas.sync_stops()
+        unsynced = broker.replicas.sync_stops()  # also of former requests
+        self._errors |= {key: code for key, code in unsynced.items() if key in self._errors}
         response = StopReplicaResponse(
             partition_errors=[
                 StopReplicaPartitionError(topic_name=topic, partition_index=index, error_code=code)
