@@ -707,7 +707,7 @@ def test_a_log_that_no_thread_can_open_does_not_stand_before_others(
     assert asked.work.topic_partition == other
 
 
-@pytest.mark.parametrize("what", ["adopt", "get_or_create"])
+@pytest.mark.parametrize("what", ["adopt", "get_or_create", "load_late"])
 def test_a_want_of_memory_as_logs_are_tried_again_does_not_end_the_trying(
     unopened: World, monkeypatch: pytest.MonkeyPatch, what: str
 ) -> None:

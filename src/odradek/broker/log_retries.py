@@ -121,9 +121,9 @@ class LogRetries(Organ):
     def _load_next(self, now_ms: int) -> None:
         for topic_partition in self.wanted:
             if self._logs.is_unopened(topic_partition):
-                self._is_loading = True
                 load = self._logs.load_late(topic_partition, now_ms)
                 self._effects.append(RunAside(self._calls.expect(partial(self._loaded, load)), load))
+                self._is_loading = True
                 if self._usable and self._tell_at_ms is None:
                     self._arm(self._round_at_ms, now_ms + self._tell_wait_ms)
                 return

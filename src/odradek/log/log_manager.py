@@ -153,9 +153,10 @@ class LogManager:
 
     def load_late(self, topic_partition: TopicPartition, now_ms: int) -> LateLoad:
         """Of one that `is_unopened`: what a thread does. Until `loaded_late` it is not taken away, by whomever."""
-        self._loading.add(topic_partition)
         config = self._unopened.get(topic_partition) or self.config_of(topic_partition.topic)
-        return LateLoad(topic_partition, self._homes[topic_partition], config, now_ms)
+        load = LateLoad(topic_partition, self._homes[topic_partition], config, now_ms)
+        self._loading.add(topic_partition)
+        return load
 
     def loaded_late(self, load: LateLoad) -> tuple[list[str], StorageError | None]:
         """Lines for the log file, and why it cannot be used; None: it is in use from now on."""
