@@ -8,7 +8,7 @@ from uuid import UUID
 
 import pytest
 
-from odradek.broker import coordinator_load, group_shards
+from odradek.broker import coordinator_load, coordinator_shards, group_shards
 from odradek.broker import effects as fx
 from odradek.broker.coordinator_shards import APPENDS_AT_ONCE, COMMIT_POLL_MS, LOAD_AGAIN_MS, Call
 from odradek.broker.group_shards import GroupShards
@@ -519,6 +519,34 @@ def test_a_mistake_in_one_answer_keeps_nobody_from_another_one(
     shards._answer([Answer(1, HeartbeatResponse()), Answer(2, HeartbeatResponse())])
     assert heard == [HeartbeatResponse()]
     assert any("a mistake of ours" in line.text for line in told(world, fx.LogLine))
+
+
+def test_a_want_of_memory_of_which_there_is_no_trace_is_met_all_the_same(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What gives up half of a step, and answers who waits, came behind the trace, for which source files are read."""
+    ready(world)
+    shards = world[1].broker.groups
+    (shard,) = shards.shards.values()
+    heard: list[object] = []
+
+    def no_memory(*_: object, **__: object) -> HeartbeatResponse:
+        raise MemoryError
+
+    shards._calls |= {
+        101: Call(shard, HeartbeatRequest(), 4, no_memory),
+        102: Call(shard, HeartbeatRequest(), 4, heard.append),
+    }
+    with monkeypatch.context() as patch:
+        patch.setattr(coordinator_shards, "format_exc", no_memory)
+        shards._answer([Answer(101, no_memory), Answer(102, no_memory)])
+        patch.setattr(GroupCoordinator, "step", no_memory)
+        asked = world.send(1, commit(5), 8)
+    world.settle()
+    assert heard == [HeartbeatResponse(error_code=ErrorCode.NOT_COORDINATOR)]
+    assert code_of(asked.message) == ErrorCode.NOT_COORDINATOR
+    go_on(world, 1, LOAD_AGAIN_MS)
+    assert code_of(world.call(1, commit(6), 8)) == ErrorCode.NONE
 
 
 def test_who_waits_for_an_answer_that_cannot_be_made_is_refused(world: World) -> None:

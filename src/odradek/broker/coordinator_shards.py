@@ -127,7 +127,7 @@ class Making(Generic[C]):
         try:
             return self._coordinator_of(self._shard, self._now_ms)
         except Exception:  # ours
-            return format_exc(limit=-3)
+            return _trace()
 
 
 class Call(NamedTuple):
@@ -433,7 +433,7 @@ class CoordinatorShards(Organ, Generic[C]):
                     self._step(told, event, now_ms)
                 except Exception:
                     # Ours: nothing it remembers can be trusted now, and all of it stands in the log.
-                    self._distrust(told, format_exc(limit=-3), now_ms)
+                    self._distrust(told, _trace(), now_ms)
         finally:
             self._is_stepping = False
 
@@ -488,7 +488,7 @@ class CoordinatorShards(Organ, Generic[C]):
             return self._refused(call.request, call.version, ErrorCode.NOT_COORDINATOR)
 
     def _tell_of_a_mistake(self) -> None:
-        self._effects.append(LogLine("error", f"a mistake of ours in an answer:\n{format_exc(limit=-3)}"))
+        self._effects.append(LogLine("error", f"a mistake of ours in an answer:\n{_trace()}"))
 
     def _distrust(self, shard: Shard[C], trace: str, now_ms: int) -> None:
         index = shard.partition.topic_partition.partition
@@ -536,7 +536,7 @@ class CoordinatorShards(Organ, Generic[C]):
             try:
                 shard.encoded += map(self._encoded, append.records[at : at + MOST_ROWS])
             except Exception:  # ours, as in a step
-                self._distrust(shard, format_exc(limit=-3), now_ms)
+                self._distrust(shard, _trace(), now_ms)
                 return False
             if len(shard.encoded) < len(append.records):
                 return True
@@ -551,7 +551,7 @@ class CoordinatorShards(Organ, Generic[C]):
         try:
             self._append(shard, append, encoded, now_ms)
         except Exception:  # ours, as in a step
-            self._distrust(shard, format_exc(limit=-3), now_ms)
+            self._distrust(shard, _trace(), now_ms)
         return bool(shard.appends)
 
     def _append(
@@ -612,6 +612,14 @@ class CoordinatorShards(Organ, Generic[C]):
 
     def _name(self, index: int) -> TopicPartition:
         return TopicPartition(self.topic, index)
+
+
+def _trace() -> str:
+    """Of the mistake that is handled. Of a want of memory there may be none for this either, and what follows has to be done."""
+    try:
+        return format_exc(limit=-3)
+    except MemoryError:
+        return "there is no memory for its trace"
 
 
 def _emptying(tables: list[dict[Any, Any]]) -> Piece:
