@@ -10,6 +10,7 @@ import pytest
 
 from odradek.broker import coordinator_load, coordinator_shards, group_shards
 from odradek.broker import effects as fx
+from odradek.broker.coordinator_load import Load
 from odradek.broker.coordinator_shards import APPENDS_AT_ONCE, COMMIT_POLL_MS, LOAD_AGAIN_MS, Call
 from odradek.broker.group_shards import GroupShards
 from odradek.broker.handlers import list_groups, list_transactions
@@ -546,6 +547,37 @@ def test_a_want_of_memory_of_which_there_is_no_trace_is_met_all_the_same(
     assert heard == [HeartbeatResponse(error_code=ErrorCode.NOT_COORDINATOR)]
     assert code_of(asked.message) == ErrorCode.NOT_COORDINATOR
     go_on(world, 1, LOAD_AGAIN_MS)
+    assert code_of(world.call(1, commit(6), 8)) == ErrorCode.NONE
+
+
+@pytest.mark.parametrize("what", [(Load, "has_read"), (GroupShards, "_coordinator_of")])
+def test_a_load_that_failed_and_cannot_be_begun_again_for_want_of_memory_is_begun_later(
+    world: World, monkeypatch: pytest.MonkeyPatch, what: tuple[type, str]
+) -> None:
+    """It was loaded for ever."""
+    loads = 0
+    really_new_load = GroupShards._new_load
+
+    def new_load(shards: GroupShards, partition: Any) -> Load:
+        nonlocal loads
+        loads += 1
+        if loads > 1:
+            raise MemoryError
+        return really_new_load(shards, partition)
+
+    def fails(*_: object) -> bool:
+        if what[0] is GroupShards:
+            raise MemoryError
+        return False
+
+    with monkeypatch.context() as patch:
+        patch.setattr(GroupShards, "_new_load", new_load)
+        patch.setattr(*what, fails)
+        with pytest.raises(MemoryError):
+            ready(world)
+    assert loads == 2
+    for _ in range(2):
+        go_on(world, 1, LOAD_AGAIN_MS)
     assert code_of(world.call(1, commit(6), 8)) == ErrorCode.NONE
 
 

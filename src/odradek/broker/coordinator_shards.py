@@ -317,8 +317,8 @@ class CoordinatorShards(Organ, Generic[C]):
                 self._effects.append(
                     LogLine("warning", f"{self._name(index)}: {shard.load.problem}; loaded again soon")
                 )
-                shard.load = self._new_load(shard.partition)
                 self._arm(shard, later_ms + LOAD_AGAIN_MS)
+                shard.load = self._new_load(shard.partition)
             elif shard.load.is_at_the_end:
                 self._start(index, shard, later_ms)
             else:
@@ -361,8 +361,10 @@ class CoordinatorShards(Organ, Generic[C]):
         if isinstance(made, str):
             said = f"{self._name(index)}: a mistake of ours, so it is loaded again soon:\n{made}"
             self._effects.append(LogLine("error", said))
+            shard.load.problem = "no coordinator could be made"  # should there be no memory for another load
+            self._arm(shard, now_ms + LOAD_AGAIN_MS)
             shard.load = self._new_load(shard.partition)
-            return self._arm(shard, now_ms + LOAD_AGAIN_MS)
+            return
         shard.coordinator, coordinates = made
         said = (
             f"{self._name(index)}: coordinates {coordinates}, {shard.load.loaded.records} records were read"
@@ -371,7 +373,6 @@ class CoordinatorShards(Organ, Generic[C]):
         for event in (*shard.untold, Tick()):
             self._tell(shard, event, now_ms)
         shard.untold.clear()
-        return None
 
     def _unload(self, index: int, now_ms: int) -> None:
         shard = self.shards.pop(index)
@@ -405,7 +406,7 @@ class CoordinatorShards(Organ, Generic[C]):
                 self._begin_anew(index, shard, now_ms)
             elif shard.coordinator is not None:
                 self._tell(shard, Tick(), now_ms)
-            elif shard.load.is_at_the_end:
+            elif shard.load.is_at_the_end and not shard.load.problem:
                 self._start(index, shard, now_ms)
             else:
                 self._arm(shard, None)
