@@ -8,7 +8,7 @@ from typing import NamedTuple
 import pytest
 
 from odradek.log.checkpoints import DIRECTORY_MOVES
-from odradek.log.errors import CorruptLog, StorageError
+from odradek.log.errors import CorruptLog, DirectoryOffline, StorageError
 from odradek.log.future_logs import FutureLog, is_too_long
 from odradek.log.log_directory import moves_of
 from odradek.log.log_manager import LogManager
@@ -444,6 +444,25 @@ def test_a_copy_of_another_topic_of_that_name_goes(world: Directories) -> None:
     other.manager.get_or_create(TP, OTHER_ID, now_ms=NOW)
     world.start()
     assert world.manager.futures.logs == {} and [n.endswith("-delete") for n in world.names(1)] == [True]
+
+
+def test_a_log_is_not_said_to_be_deleted_whose_copy_may_have_got_its_name_on_a_disk_that_failed(
+    world: Directories,
+) -> None:
+    world.move_to("/b")
+    world.copy()
+    manager = world.manager
+    manager.futures.prepare(TP)
+    world.future.flush()
+    world.disks[1].inject("sync", errno.EIO, after=2)
+    with pytest.raises(StorageError):
+        manager.futures.swap(TP, 10, NOW)
+    assert str(TP) in world.names(1)
+    manager.futures.lose(TP)
+    for _ in range(2):
+        with pytest.raises(DirectoryOffline):
+            manager.delete(TP, NOW)
+    assert TP not in manager.logs and str(TP) not in world.names(0)
 
 
 def test_a_copy_beside_the_log_in_use_goes_as_soon_as_that_is_opened(world: Directories) -> None:

@@ -292,6 +292,7 @@ class FutureLogs:
         except StorageError:
             log.producers = copied  # the copy goes on as a follower, and those of the log in use are told of each batch by that
             if directory.root.health.failure is not None:
+                directory.may_come_back.add(topic_partition)
                 current.directory.replace(DIRECTORY_MOVES, moves_to_bytes(number + 1))
             elif has_name and home.is_online:  # for want of a descriptor; these take none
                 for changed in beyond.put():

@@ -34,7 +34,8 @@ class LogDirectory:
         self._checkpoints = (self.recovery_points, self.log_starts, self.high_watermarks, self.cleaned_to)
         self.log_count = 0  # see `Homes`
         self.unsynced_deletions: list[TopicPartition] = []  # renamed, and a power cut may take that back
-        # Out of use, and should this directory fail, their logs may be back with it: those, and what could not be renamed.
+        # Should this directory fail, logs of these may be back with it: those, what could not be renamed, and a copy that had just
+        # arrived.
         self.may_come_back: set[TopicPartition] = set()
 
     @property

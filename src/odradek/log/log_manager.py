@@ -376,7 +376,12 @@ class LogManager:
             # (KAFKA-16157).
             raise DirectoryOffline(f"{topic_partition} is in log directory {home.path}, which is offline")
         self.retire(topic_partition, self._hosted.take(topic_partition, home), suffix, now_ms)
+        for other in self._that_may_bring_back(topic_partition):
+            raise DirectoryOffline(f"{topic_partition}: its copy may be back with {other.path}, which is offline")
         return True
+
+    def _that_may_bring_back(self, topic_partition: TopicPartition) -> list[LogDirectory]:
+        return [one for one in self.directories if topic_partition in one.may_come_back and not one.is_online]
 
     def retire(
         self,
@@ -600,7 +605,7 @@ class LogManager:
         if home is not None:
             return not home.is_online
         places = [one.directory for one in self.ambiguous.get(topic_partition, ())]
-        places += [one for one in self.directories if topic_partition in one.may_come_back]
+        places += self._that_may_bring_back(topic_partition)
         if topic_partition in self._begun:
             places.append(self._begun[topic_partition])
         return not all(one.is_online for one in places) or not self.offline_directories.keys() <= self._loaded
