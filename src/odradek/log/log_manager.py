@@ -377,7 +377,9 @@ class LogManager:
             raise DirectoryOffline(f"{topic_partition} is in log directory {home.path}, which is offline")
         self.retire(topic_partition, self._hosted.take(topic_partition, home), suffix, now_ms)
         for other in self._that_may_bring_back(topic_partition):
-            raise DirectoryOffline(f"{topic_partition}: its copy may be back with {other.path}, which is offline")
+            raise DirectoryOffline(
+                f"{topic_partition}: its copy may be back with {other.path}, which is offline"
+            )
         return True
 
     def _that_may_bring_back(self, topic_partition: TopicPartition) -> list[LogDirectory]:
