@@ -46,9 +46,8 @@ class LogRetries(Organ):
         self._usable: list[TopicPartition] = []  # of this round, and the controller has not heard yet
         self._wanted_at_ms = 0
         self._round_at_ms: int | None = None
-        self._tell_at_ms: int | None = (
-            None  # of what is usable by then, if only others are still being loaded
-        )
+        # Of what is usable by then, if others are still being loaded.
+        self._tell_at_ms: int | None = None
         self._tell_wait_ms = FIRST_MS
         self.wait_ms = FIRST_MS  # before the next round
         self.due_ms = None
