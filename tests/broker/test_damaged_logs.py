@@ -732,6 +732,30 @@ def test_a_want_of_memory_as_logs_are_tried_again_does_not_end_the_trying(
     assert {T0, other} == unopened[2].logs.logs.keys()
 
 
+def test_a_want_of_memory_for_the_next_log_that_is_opened_ends_its_round_alone(
+    unopened: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody heard of those that could be used by then, and the others were offline until the next start."""
+    unopened.lead(2, isr=(2,), tell=(2,))
+    logs, retries = unopened[2].logs, unopened[2].broker.replicas.retries
+    other = TopicPartition("other", 0)
+    logs._hosted.refuse(other, logs.directories[0], NoDescriptor("too many"))
+    retries.later(other, NO_TOPIC_ID, unopened.now_ms)
+    pass_time(unopened, 2)
+
+    def no_memory(*_: object, **__: object) -> None:
+        raise MemoryError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(type(logs), "load_late", no_memory)
+        with pytest.raises(MemoryError):
+            run_thread(unopened, 2)
+    unopened.settle()
+    assert len(registered_again(unopened, 2)) == 1 and retries.wanted.keys() == {other}
+    pass_time(unopened, 2)
+    assert [asked.work.topic_partition for asked in told(unopened, fx.RunAside, 2)] == [other]
+
+
 def test_replicas_that_can_be_used_do_not_wait_for_logs_that_take_long_to_recover(unopened: World) -> None:
     """They were offline until the last one was opened, which of thousands takes minutes. Nor does each of those have the broker
     register anew."""

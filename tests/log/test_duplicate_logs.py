@@ -381,6 +381,30 @@ def test_a_log_that_could_not_be_made_may_lie_on_the_disk_that_fails_next(
     assert manager.may_be_lost(A)
 
 
+def test_a_log_that_was_made_elsewhere_may_also_lie_where_the_disk_failed_as_it_was_begun(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Said to be gone, it was back with that disk, in the way of the next topic of that name."""
+    manager = load([tmp_path / "1", tmp_path / "2"])
+    really_create = log_manager.create_log
+
+    def fails_behind(root: OsDirectory, *arguments: Any, **options: Any) -> PartitionLog:
+        really_create(root, *arguments, **options)
+        raise root.health.fail(DiskFault("it is on fire"))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(log_manager, "create_log", fails_behind)
+        with pytest.raises(DiskFault):
+            manager.get_or_create(A, TOPIC_ID, now_ms=NOW)
+    log = manager.get_or_create(A, TOPIC_ID, now_ms=NOW)
+    assert log.directory.health.failure is None
+    assert (tmp_path / "1" / str(A)).is_dir() and (tmp_path / "2" / str(A)).is_dir()
+    for _ in range(2):
+        with pytest.raises(DirectoryOffline):
+            manager.delete(A, NOW)
+    assert not (tmp_path / "2" / str(A)).exists() and manager.may_be_lost(A)
+
+
 def test_of_namesakes_one_may_lie_on_a_disk_that_is_away(two: list[Path]) -> None:
     manager = load(two)
     assert list(manager.ambiguous) == [A] and not manager.may_be_lost(A)

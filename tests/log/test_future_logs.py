@@ -465,6 +465,28 @@ def test_a_log_is_not_said_to_be_deleted_whose_copy_may_have_got_its_name_on_a_d
     assert TP not in manager.logs and str(TP) not in world.names(0)
 
 
+@pytest.mark.parametrize("what", ["arrived", "cancelled"])
+def test_a_log_is_deleted_where_it_is_though_the_disk_failed_since_that_it_came_from_or_was_to_go_to(
+    world: Directories, what: str
+) -> None:
+    """Whoever moves logs off a bad disk could not delete them once that had failed. What is left of a copy is in the way of no log."""
+    world.move_to("/b")
+    if what == "arrived":
+        world.arrive()
+    else:
+        world.manager.futures.drop(TP, NOW)
+    home, other = ("/b", "/a") if what == "arrived" else ("/a", "/b")
+    assert world.path == home
+    directory = world.manager.directory_at(other)
+    assert directory is not None
+    directory.root.health.fail(StorageError("it is on fire"))
+    assert world.manager.delete(TP, NOW)
+    unsynced = world.manager.sync_deletions()
+    assert unsynced == {} or what == "cancelled", "which is asked for once more"
+    assert not world.manager.may_be_lost(TP)
+    assert not world.manager.delete(TP, NOW) and world.manager.sync_deletions() == {}
+
+
 def test_a_copy_beside_the_log_in_use_goes_as_soon_as_that_is_opened(world: Directories) -> None:
     """In one directory, as after a crash: it would arrive where the log is, which is an error of the disk."""
     world.move_to("/b")

@@ -131,12 +131,15 @@ class LogRetries(Organ):
     def _loaded(self, load: LateLoad, came: object, now_ms: int) -> None:
         """`came` None: the thread failed as nobody foresaw."""
         self._is_loading = False
-        topic_partition = load.topic_partition
         try:
-            notes, refusal = self._logs.loaded_late(load)
+            self._take_over(load, now_ms)
         except Exception:  # as in `tick`
             self._end_round(now_ms)
             raise
+
+    def _take_over(self, load: LateLoad, now_ms: int) -> None:
+        topic_partition = load.topic_partition
+        notes, refusal = self._logs.loaded_late(load)
         self._effects += [LogLine("warning", f"{topic_partition}: {note}") for note in notes]
         if isinstance(refusal, NoDescriptor):
             # There is none for the others either; or it alone takes more than there is, and then it is not to stand before them.

@@ -312,7 +312,7 @@ class FutureLogs:
             )
             if has_tails:
                 lines.append(f"{line}, for what was cut off it")
-            home.root.sync()
+            home.sync_deletions()
         except StorageError as error:
             lines.append(f"{topic_partition}: its former log could not be taken away: {error.message}")
         return lines

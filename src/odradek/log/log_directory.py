@@ -46,6 +46,12 @@ class LogDirectory:
     def is_online(self) -> bool:
         return self.root.health.failure is None
 
+    def sync_deletions(self) -> None:
+        """What was renamed stays so when this returns. Blocks."""
+        self.root.sync()
+        self.may_come_back.difference_update(self.unsynced_deletions)
+        self.unsynced_deletions.clear()
+
     # ----------------------------------------------------------------------------------------------- checkpoints
 
     def read_checkpoints(self, notes: list[str]) -> None:

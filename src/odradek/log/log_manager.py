@@ -256,9 +256,11 @@ class LogManager:
                 if directory.path == wanted:
                     self._begun[topic_partition] = directory
                     self._take_away_begun(topic_partition, begun, now_ms)
-                    begun.root.sync()
+                    begun.sync_deletions()
                 else:
                     directory = begun
+            elif begun is not None and begun is not directory:
+                begun.may_come_back.add(topic_partition)
             config = self.config_of(topic_partition.topic)
             directory.forget_former(topic_partition)
             self._begun[topic_partition] = directory
@@ -413,16 +415,15 @@ class LogManager:
         """
         failed: dict[TopicPartition, StorageError] = {}
         for home in self.directories:
-            deleted, home.unsynced_deletions = home.unsynced_deletions, []
-            if not deleted:
+            if not home.unsynced_deletions:
                 continue
             try:
-                home.root.sync()
-                home.may_come_back.difference_update(deleted)
+                home.sync_deletions()
             except StorageError as error:
-                failed.update(dict.fromkeys(deleted, error))
-                if home.is_online:  # no descriptor: whoever asks for them again finds nothing left to rename
-                    home.unsynced_deletions = [*deleted, *home.unsynced_deletions]
+                failed.update(dict.fromkeys(home.unsynced_deletions, error))
+                # Else there is no descriptor, and whoever asks for them again finds nothing left to rename.
+                if not home.is_online:
+                    home.unsynced_deletions.clear()
         return failed
 
     # ------------------------------------------------------------------------------------------------ checkpoints

@@ -75,12 +75,14 @@ class RetiredLogs:
         if not isinstance(log, StorageError):
             log.fail(StorageError(f"{topic_partition}: the log was deleted"))
             log.segments.close_handles()  # somebody may know it for long, and its disk would stay as full
-        home.may_come_back.add(topic_partition)
+        if name == str(topic_partition):  # a copy on its way is in nobody's way
+            home.may_come_back.add(topic_partition)
         if not home.is_online:
             return f"{topic_partition}: what lies of another topic in {home.path} stays there: it is offline"
         retired = unique_name(home.root, topic_partition, suffix, now_ms)
         if not home.root.rename(name, retired):
-            home.may_come_back.discard(topic_partition)
+            if name == str(topic_partition):
+                home.may_come_back.discard(topic_partition)
             return f"{topic_partition}: there was nothing left of it to set aside in {home.path}"
         home.unsynced_deletions.append(topic_partition)
         if suffix == DELETE_SUFFIX:
