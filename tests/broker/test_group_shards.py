@@ -615,6 +615,7 @@ def test_a_coordinator_that_cannot_be_given_up_for_want_of_memory_is_loaded_agai
             patch.setattr(GroupShards, what, no_memory)
         with pytest.raises(MemoryError):
             world.send(1, commit(5), 8)
+    assert world[1].broker.groups._calls == {}, "each is answered"
     if what == "_new_load":
         assert code_of(world.call(1, commit(5), 8)) == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     go_on(world, 1, LOAD_AGAIN_MS)

@@ -382,14 +382,14 @@ class CoordinatorShards(Organ, Generic[C]):
 
     def _end(self, shard: Shard[C]) -> None:
         shard.is_over = True
-        if shard.coordinator is not None:
-            tables = shard.coordinator.tables()
-            if sum(map(len, tables)) > MOST_FORGOTTEN:
-                self._slices.begin(_emptying(tables))
         self._arm(shard, None)
         for number in [number for number, call in self._calls.items() if call.shard is shard]:
             call = self._calls.pop(number)
             self._give(call, partial(self._refused, call.request, call.version, ErrorCode.NOT_COORDINATOR))
+        if shard.coordinator is not None:
+            tables = shard.coordinator.tables()
+            if sum(map(len, tables)) > MOST_FORGOTTEN:
+                self._slices.begin(_emptying(tables))
 
     # -------------------------------------------------------------------------------------------------- time
 
