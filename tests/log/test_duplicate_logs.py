@@ -405,6 +405,26 @@ def test_a_log_that_was_made_elsewhere_may_also_lie_where_the_disk_failed_as_it_
     assert not (tmp_path / "2" / str(A)).exists() and manager.may_be_lost(A)
 
 
+def test_a_stray_that_is_synced_with_a_checkpoint_keeps_no_deletion_waiting_for_its_disk(
+    two: list[Path],
+) -> None:
+    """No deletion came meanwhile that would have synced it. A disk on which a log was damaged is likely to fail."""
+    manager = load(two)
+    manager.resolve_topic_id(A, OTHER_ID, NOW)
+    manager.checkpoint_recovery_points()
+    manager.directories[0].root.health.fail(DiskFault("it is on fire"))
+    assert manager.delete(A, NOW) and not manager.may_be_lost(A)
+
+
+def test_a_stray_may_be_back_with_its_disk_that_was_not_synced(two: list[Path]) -> None:
+    manager = load(two)
+    manager.checkpoint_recovery_points()
+    manager.resolve_topic_id(A, OTHER_ID, NOW)
+    manager.directories[0].root.health.fail(DiskFault("it is on fire"))
+    with pytest.raises(DirectoryOffline, match="may be back with"):
+        manager.delete(A, NOW)
+
+
 def test_of_namesakes_one_may_lie_on_a_disk_that_is_away(two: list[Path]) -> None:
     manager = load(two)
     assert list(manager.ambiguous) == [A] and not manager.may_be_lost(A)

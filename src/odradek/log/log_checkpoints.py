@@ -87,6 +87,7 @@ class LogCheckpoints:
 
     def write_recovery_points(self) -> None:
         for directory in self._online():
+            renamed = tuple(directory.unsynced_deletions)
             with directory.checkpointing:
                 directory.recovery_points.offsets = {
                     topic_partition: log.recovery_point
@@ -94,6 +95,9 @@ class LogCheckpoints:
                     if topic_partition not in self._hosted.refused
                 } | self._kept(directory, directory.recovery_points.offsets)
             directory.recovery_points.write_beside(directory.checkpointing)
+            # Which has synced their names as well; but not of those that were renamed again meanwhile.
+            later = directory.unsynced_deletions[len(renamed) :]
+            directory.may_come_back.difference_update(set(renamed).difference(later))
 
     def write_log_starts(self) -> None:
         """Of logs that begin inside their first segment. For the others its name says it, once that is synced."""
