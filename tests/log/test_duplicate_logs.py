@@ -3,6 +3,7 @@
 import errno
 from collections.abc import Sequence
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from odradek.log import checkpoints, files, log_manager
 from odradek.log.errors import CorruptLog, DirectoryOffline, DiskFault, NoDescriptor, StorageError
 from odradek.log.files import OsDirectory
 from odradek.log.log_manager import LogManager
+from odradek.log.offset_checkpoint import OffsetCheckpoint
 from odradek.log.partition_log import PartitionLog
 from odradek.model.ids import NO_TOPIC_ID, TopicId, TopicPartition
 from odradek.model.settings import BrokerSettings
@@ -421,6 +423,29 @@ def test_a_stray_may_be_back_with_its_disk_that_was_not_synced(two: list[Path]) 
     manager.checkpoint_recovery_points()
     manager.resolve_topic_id(A, OTHER_ID, NOW)
     manager.directories[0].root.health.fail(DiskFault("it is on fire"))
+    with pytest.raises(DirectoryOffline, match="may be back with"):
+        manager.delete(A, NOW)
+
+
+def test_what_is_renamed_again_while_a_checkpoint_is_written_may_be_back_with_its_disk(
+    two: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The checkpoint has synced the first name alone, and so has the deletion that came in between."""
+    manager = load(two)
+    manager.resolve_topic_id(A, OTHER_ID, NOW)
+    directory = manager.directories[0]
+    write = OffsetCheckpoint.write_beside
+
+    def write_slowly(checkpoint: OffsetCheckpoint, lock: Lock) -> None:
+        write(checkpoint, lock)
+        if checkpoint is directory.recovery_points:
+            manager.sync_deletions()
+            directory.may_come_back.add(A)
+            directory.unsynced_deletions.append(A)
+
+    monkeypatch.setattr(OffsetCheckpoint, "write_beside", write_slowly)
+    manager.checkpoint_recovery_points()
+    directory.root.health.fail(DiskFault("it is on fire"))
     with pytest.raises(DirectoryOffline, match="may be back with"):
         manager.delete(A, NOW)
 

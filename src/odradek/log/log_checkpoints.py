@@ -87,7 +87,8 @@ class LogCheckpoints:
 
     def write_recovery_points(self) -> None:
         for directory in self._online():
-            renamed = tuple(directory.unsynced_deletions)
+            unsynced = directory.unsynced_deletions
+            renamed = tuple(unsynced)
             with directory.checkpointing:
                 directory.recovery_points.offsets = {
                     topic_partition: log.recovery_point
@@ -95,9 +96,10 @@ class LogCheckpoints:
                     if topic_partition not in self._hosted.refused
                 } | self._kept(directory, directory.recovery_points.offsets)
             directory.recovery_points.write_beside(directory.checkpointing)
-            # Which has synced their names as well; but not of those that were renamed again meanwhile.
-            later = directory.unsynced_deletions[len(renamed) :]
-            directory.may_come_back.difference_update(set(renamed).difference(later))
+            # Which has synced their names as well; but not of those that were renamed again meanwhile, or that somebody else has synced,
+            # after whom they may have been.
+            if directory.unsynced_deletions is unsynced:
+                directory.may_come_back.difference_update(set(renamed).difference(unsynced[len(renamed) :]))
 
     def write_log_starts(self) -> None:
         """Of logs that begin inside their first segment. For the others its name says it, once that is synced."""

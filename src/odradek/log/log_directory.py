@@ -50,7 +50,7 @@ class LogDirectory:
         """What was renamed stays so when this returns. Blocks."""
         self.root.sync()
         self.may_come_back.difference_update(self.unsynced_deletions)
-        self.unsynced_deletions.clear()
+        self.unsynced_deletions = []  # another one: see `LogCheckpoints.write_recovery_points`
 
     # ----------------------------------------------------------------------------------------------- checkpoints
 

@@ -423,7 +423,7 @@ class LogManager:
                 failed.update(dict.fromkeys(home.unsynced_deletions, error))
                 # Else there is no descriptor, and whoever asks for them again finds nothing left to rename.
                 if not home.is_online:
-                    home.unsynced_deletions.clear()
+                    home.unsynced_deletions = []
         return failed
 
     # ------------------------------------------------------------------------------------------------ checkpoints
