@@ -216,6 +216,34 @@ def test_5_a_time_entry_about_another_batch_is_seen_when_it_is_asked_about(
     assert log.segments[0].offset_of_max_timestamp == 9
 
 
+def test_5_a_time_entry_about_another_batch_is_seen_in_the_segment_that_is_written_too(disk: Disk) -> None:
+    """Its indexes are read into memory, where only the last entry is held against the batches."""
+    filled(disk).close()
+    path = disk.file(file_name(30, ".timeindex"))
+    (timestamp, relative), *others = TIME_ENTRY.iter_unpack(path.read_bytes())
+    entries = [(timestamp - 1, relative + 1), *others]
+    path.write_bytes(b"".join(TIME_ENTRY.pack(*entry) for entry in entries))
+
+    assert_index_answers_as_a_scan(disk.open(clean=True, recovery_point=35).log)
+
+
+@pytest.mark.parametrize("base_offset", [0, 30])
+def test_5_a_time_entry_that_names_a_later_batch_of_the_same_time_hides_none(
+    disk: Disk, base_offset: int
+) -> None:
+    """Found by seed 213 of the simulator: a block of another index lay there, and its entry was true of the batch it named."""
+    log = disk.create()
+    for n in range(35):
+        produce(log, idempotent(n, at=NOW + n // 5))
+    log.close()
+    path = disk.file(file_name(base_offset, ".timeindex"))
+    (timestamp, relative), *others = TIME_ENTRY.iter_unpack(path.read_bytes())
+    entries = [(timestamp, relative + 3), *others]
+    path.write_bytes(b"".join(TIME_ENTRY.pack(*entry) for entry in entries))
+
+    assert_index_answers_as_a_scan(disk.open(clean=True, recovery_point=35).log)
+
+
 @pytest.mark.parametrize("entry", [(0, 0), (9, 0), (-1, SIZE), (9, SIZE * 10)], ids=str)
 def test_5_an_index_whose_last_entry_names_no_batch_is_built_again_when_it_is_asked(
     disk: Disk, entry: tuple[int, int]

@@ -554,14 +554,18 @@ class Segment:
 
     def offset_before_timestamp(self, timestamp: int) -> int:
         """An offset no record before which has this timestamp or a later one: a place to search from."""
-        if self.time_index is not None:
-            found, relative = self.time_index.floor(timestamp)
-        else:
-            found, relative = floor_in_file(self._open_time_index(), TIME_ENTRY, timestamp)
-            if found >= 0 and not self._is_time_of(found, relative):
-                self._rebuild()
-                found, relative = floor_in_file(self._open_time_index(), TIME_ENTRY, timestamp)
+        found, relative = self._time_entry_before(timestamp)
+        if found >= 0 and not self._is_time_of(found, relative):
+            # A block of another index, say: of one that was read into memory the last entry alone was held against the batches.
+            self._rebuild()
+            found, relative = self._time_entry_before(timestamp)
         return self.base_offset + relative if found >= 0 else self.base_offset
+
+    def _time_entry_before(self, timestamp: int) -> tuple[int, int]:
+        """Of an earlier time: of several batches with this very one an entry of another index may name any, and look right."""
+        if self.time_index is not None:
+            return self.time_index.floor(timestamp - 1)
+        return floor_in_file(self._open_time_index(), TIME_ENTRY, timestamp - 1)
 
     def rolling_timestamp(self) -> int:
         """The max timestamp of the first batch; -1 if there is none."""
