@@ -64,6 +64,11 @@ class Health:
                 self.on_failure(error)
         return error
 
+    def failed(self, error: OSError, doing: str) -> StorageError:
+        """As `fail`, by the error's own name; but of a want (`NotOpened`), with which the disk has nothing to do, only this is told."""
+        failure = named(error, doing)
+        return failure if isinstance(error, NotOpened) else self.fail(failure)
+
     def check(self) -> None:
         if self.failure is not None:
             raise DirectoryOffline(f"log directory {self.path} is offline: {self.failure.message}")
@@ -309,11 +314,7 @@ class OsFile:
                 data = self._read_rest(data, position, size)
             return data
         except (OSError, MemoryError) as error:
-            raise self._failed_read(of_a_read(error), position) from error
-
-    def _failed_read(self, error: OSError, position: int) -> StorageError:
-        failure = named(error, f"read of {self.name} at {position}")
-        return failure if isinstance(error, NotOpened) else self._health.fail(failure)
+            raise self._health.failed(of_a_read(error), f"read of {self.name} at {position}") from error
 
     def _read_rest(self, data: bytes, position: int, size: int) -> bytes:
         parts = [data]
@@ -584,12 +585,10 @@ class OsDirectory:
 
         A missing log directory is: somebody took it away, or unmounted it.
         """
-        failure = named(error, f"{doing} {self.path}" + ("" if name == "." else f"/{name}"))
-        if isinstance(error, NotOpened):
-            return failure
+        said = f"{doing} {self.path}" + ("" if name == "." else f"/{name}")
         if error.errno == errno.ENOENT and os.path.isdir(self.health.path):
-            return failure
-        return self.health.fail(failure)
+            return named(error, said)
+        return self.health.failed(error, said)
 
     def __repr__(self) -> str:
         return f"OsDirectory({self.path!r})"

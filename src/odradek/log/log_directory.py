@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from odradek.log import checkpoints
 from odradek.log.checkpoints import DIRECTORY_MOVES, MalformedCheckpoint, read_moves
-from odradek.log.errors import NoDescriptor, StorageError, WrongDirectory
+from odradek.log.errors import DirectoryOffline, NoDescriptor, StorageError, WrongDirectory
 from odradek.log.files import Directory
 from odradek.log.files import Lock as DirectoryLock
 from odradek.log.offset_checkpoint import OffsetCheckpoint
@@ -45,6 +45,10 @@ class LogDirectory:
     @property
     def is_online(self) -> bool:
         return self.root.health.failure is None
+
+    def offline_with(self, topic_partition: TopicPartition) -> DirectoryOffline:
+        """Of one that lies here."""
+        return DirectoryOffline(f"{topic_partition} is in log directory {self.path}, which is offline")
 
     def sync_deletions(self) -> None:
         """What was renamed stays so when this returns. Blocks."""

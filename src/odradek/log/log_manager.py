@@ -163,9 +163,7 @@ class LogManager:
         topic_partition, directory = load.topic_partition, load.directory
         self._loading.discard(topic_partition)
         if load.recovered is None or not directory.is_online:
-            offline = DirectoryOffline(
-                f"{topic_partition} is in log directory {directory.path}, which is offline"
-            )
+            offline = directory.offline_with(topic_partition)
             if load.recovered is not None:
                 load.recovered.log.segments.close_handles()
             refusal = self.refused[topic_partition] = load.refusal if directory.is_online else offline
@@ -242,7 +240,7 @@ class LogManager:
             home = self._homes.get(topic_partition)
             if home is not None:
                 # It may be in sync and ahead of everybody: an empty one in its place would lose what it holds.
-                raise DirectoryOffline(f"{topic_partition} is in log directory {home.path}, which is offline")
+                raise home.offline_with(topic_partition)
             wanted = self.futures.preferred.get(topic_partition)
             directory = self._directory_for_new_log(topic_partition)
             if topic_partition in self.futures.logs:
@@ -376,7 +374,7 @@ class LogManager:
         if not home.is_online:
             # Said to be gone, it would be back with its directory, in the way of the next topic of that name
             # (KAFKA-16157).
-            raise DirectoryOffline(f"{topic_partition} is in log directory {home.path}, which is offline")
+            raise home.offline_with(topic_partition)
         self.retire(topic_partition, self._hosted.take(topic_partition, home), suffix, now_ms)
         for other in self._that_may_bring_back(topic_partition):
             raise DirectoryOffline(

@@ -422,9 +422,9 @@ class MemoryFile:
             try:
                 disk._check("read", self.name, self._life)
             except OSError as error:
-                found = of_a_read(error)
-                failure = named(found, f"read of {self.name} at {position}")
-                raise (failure if isinstance(found, NotOpened) else directory.health.fail(failure)) from error
+                raise directory.health.failed(
+                    of_a_read(error), f"read of {self.name} at {position}"
+                ) from error
         return bytes(self._inode.data[position : position + size])
 
     def truncate(self, size_bytes: int) -> None:
@@ -677,10 +677,10 @@ class MemoryDirectory:
         """What `OsDirectory` makes of errors, this makes of the same errors."""
         if error.errno in NO_DESCRIPTOR or (operation in ("open", "names", "read") and is_want(error)):
             error = NotOpened(error.errno, error.strerror)
-        failure = named(error, f"{operation} {path}")
-        if isinstance(error, NotOpened) or (error.errno == errno.ENOENT and path != self.health.path):
-            return failure
-        return self.health.fail(failure)
+        said = f"{operation} {path}"
+        if error.errno == errno.ENOENT and path != self.health.path:
+            return named(error, said)
+        return self.health.failed(error, said)
 
     def __repr__(self) -> str:
         return f"MemoryDirectory({self.path!r})"
