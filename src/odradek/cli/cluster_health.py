@@ -36,11 +36,11 @@ def unknown_where_nobody_tells(command: Any) -> Any:
 
     @wraps(command)
     def told(**asked: Any) -> Any:
-        from odradek.client.sync_connection import ConnectionLost, DeadlineExceeded, Unreachable
+        from odradek.client.sync_connection import NO_ANSWER
 
         try:
             return command(**asked)
-        except (ConnectionLost, DeadlineExceeded, Unreachable) as error:
+        except NO_ANSWER as error:
             raise NobodyTells(str(error)) from error
 
     return told

@@ -272,7 +272,7 @@ def _configurations(
 ) -> "tuple[ControllerSettings, dict[str, TopicConfig], dict[str, dict[str, str]]]":
     """The settings that decide, each at the level where it is set: broker's file, cluster, broker, topic."""
     from odradek.client.sync import ANY
-    from odradek.client.sync_connection import ConnectionLost, DeadlineExceeded, Unreachable
+    from odradek.client.sync_connection import NO_ANSWER
     from odradek.controller.context import CLUSTER_DEFAULT, ControllerSettings
     from odradek.model.cluster import TopicConfig
 
@@ -289,7 +289,7 @@ def _configurations(
         try:
             found = describe_configs(client, asked, BROKER_RESOURCE, [str(asked)], unknown)
             break
-        except (ConnectionLost, DeadlineExceeded, Unreachable) as error:
+        except NO_ANSWER as error:
             # Of a controller that hangs one asks most.
             unknown.append(
                 f"the settings of broker {asked}, which may be others than the next one's: {error}"

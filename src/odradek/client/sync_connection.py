@@ -68,6 +68,10 @@ class DeadlineExceeded(OdradekError):
     """The time for a request, retries included, is over; the message says what stood in the way last."""
 
 
+# Whoever was asked has not answered, whatever the cause.
+NO_ANSWER = (ConnectionLost, DeadlineExceeded, Unreachable)
+
+
 def parse_addresses(text: str) -> list[Address]:
     """`host:port,host:port`, IPv6 in brackets; ConfigurationError says what is wrong with which part."""
     addresses = []

@@ -85,17 +85,17 @@ class Endless:
 
     def _ends(self) -> "dict[TopicPartition, int]":
         """Of those that can be read now."""
-        from odradek.client.sync_connection import ConnectionLost, DeadlineExceeded, Unreachable
+        from odradek.client.sync_connection import NO_ANSWER
 
         try:
             ends, problems = self._told()
-        except (ConnectionLost, DeadlineExceeded, Unreachable) as error:  # nobody is there
+        except NO_ANSWER as error:  # nobody is there
             self._are_away(dict.fromkeys(self._partitions, str(error)))
             return {}
         try:
             self._begin([where for where in ends if where not in self._positions])
             self._following.reaches(ends)
-        except (ConnectionLost, DeadlineExceeded, Unreachable) as error:
+        except NO_ANSWER as error:
             _say(f"{error}; it is tried again until Ctrl-C")
             return {}
         self._are_away(problems)
@@ -104,7 +104,7 @@ class Endless:
     def _told(self) -> "tuple[dict[TopicPartition, int], dict[TopicPartition, str]]":
         """Ends, as far as leaders tell them, and why the others do not."""
         from odradek.cli.topic.offset_ranges import known_ends
-        from odradek.client.sync_connection import ConnectionLost, DeadlineExceeded, Unreachable
+        from odradek.client.sync_connection import NO_ANSWER
 
         is_committed, patience_s = self._read_committed, self._patience_s
         if not self._away:
@@ -112,7 +112,7 @@ class Endless:
                 return self._client.end_offsets(
                     self._partitions, read_committed=is_committed, timeout_s=patience_s
                 ), {}
-            except (ConnectionLost, DeadlineExceeded, Unreachable):
+            except NO_ANSWER:
                 pass  # one at least does not answer: which?
         view = self._client.retrying(lambda: self._client.cluster([self._topic]), timeout_s=patience_s)
         if self._topic not in view.topics:
@@ -135,7 +135,7 @@ class Endless:
         self._positions |= found
 
     def _records_of(self, where: "TopicPartition", end: int) -> "Iterator[Record]":
-        from odradek.client.sync_connection import ConnectionLost, DeadlineExceeded, Unreachable
+        from odradek.client.sync_connection import NO_ANSWER
         from odradek.client.sync_fetch import OffsetsGone
         from odradek.client.sync_records import records
 
@@ -150,7 +150,7 @@ class Endless:
                 self._following.lost(where, gone)
             else:
                 self._positions[where] = max(self._positions[where], end)
-        except (ConnectionLost, DeadlineExceeded, Unreachable) as error:
+        except NO_ANSWER as error:
             self._are_away({**self._away, where: str(error)})
 
     def _are_away(self, problems: "dict[TopicPartition, str]") -> None:
