@@ -75,6 +75,11 @@ def half_then(error: int) -> Callable[..., Any]:
     return pwrite
 
 
+def said(*errors: StorageError | None) -> list[str]:
+    """Class and message: what is kept is not what was raised."""
+    return [repr(error) for error in errors]
+
+
 def test_a_short_write_is_continued(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     log = Disk(tmp_path).create()
     monkeypatch.setattr(
@@ -124,7 +129,7 @@ def test_16_a_failed_append_is_named_takes_the_directory_offline_and_leaves_no_h
         produce(log, idempotent(3, 50))
     monkeypatch.undo()
     assert caught.value.code == ErrorCode.KAFKA_STORAGE_ERROR
-    assert told == [caught.value] and disk.root.health.failure is caught.value
+    assert said(*told) == said(disk.root.health.failure) == said(caught.value)
     assert state(log) == before
     with pytest.raises(DirectoryOffline, match="is offline"):
         produce(log, idempotent(3))
@@ -285,9 +290,46 @@ def test_whoever_asks_a_log_that_cannot_be_read_is_told_and_the_log_is_used_no_m
     with pytest.raises(DiskFault if error == "EIO" else MissingFile) as caught:
         ASKED[asked](log, read)
 
-    assert log.failure is caught.value
+    assert said(log.failure) == said(caught.value)
     # What a disk does concerns all logs that lie on it: `health` tells.
-    assert (told, root.health.failure) == (([], caught.value) if error == "EIO" else ([caught.value], None))
+    by_disk, by_log = said(root.health.failure), said(*told)
+    assert (by_disk, by_log) == (
+        (said(caught.value), said()) if error == "EIO" else (said(None), said(caught.value))
+    )
+
+
+@pytest.mark.parametrize("is_of_the_disk", [True, False])
+def test_a_failed_log_keeps_no_frame_of_who_asks_it(is_of_the_disk: bool) -> None:
+    """Nor with it the records that were to be appended, a hundred megabytes perhaps."""
+    disk = MemoryDisk()
+    root = disk.root
+    log = create_log(root, TP, TOPIC_ID, config(), now_ms=NOW)
+    root.health.on_failure = log.fail
+    produce(log, batch())
+    log.assign_epoch(2, 1)  # something to flush
+    if is_of_the_disk:
+        disk.inject("append", errno.EIO)
+        with pytest.raises(DiskFault):
+            produce(log, batch())
+    else:
+        disk.contents(f"{TP}/{log.segments.active.name()}")[-1] ^= 1
+        with pytest.raises(CorruptLog):
+            log.check_batch(0)
+    asks: list[Callable[[], object]] = [
+        lambda: produce(log, batch()),
+        lambda: follow(log, batch()),
+        lambda: log.check_batch(0),
+        lambda: log.read(0, max_bytes=1, upper_bound_offset=1),
+        lambda: log.truncate_to(0, NOW),
+        lambda: log.truncate_fully_and_start_at(5, NOW),
+        lambda: log.delete_records_before(1),
+    ]
+    for ask in asks:
+        with pytest.raises(StorageError):
+            ask()
+    kept = [log.failure, root.health.failure][: 1 + is_of_the_disk]
+    for one in kept:
+        assert one is not None and one.__traceback__ is one.__context__ is one.__cause__ is None
 
 
 MET: dict[str, Callable[[PartitionLog], object]] = {
@@ -333,7 +375,7 @@ def test_whoever_meets_a_batch_that_is_none_any_more_is_told_and_the_log_is_used
     with pytest.raises(CorruptLog) as caught:
         MET[asked](log)
 
-    assert log.failure is caught.value and told == [caught.value]
+    assert said(log.failure) == said(*told) == said(caught.value)
 
 
 def test_18_an_interrupted_system_call_is_not_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -404,7 +446,7 @@ def test_health_tells_of_the_first_failure_once() -> None:
     health = Health("/logs")
     health.on_failure = told.append
     first, second = DiskFault("first"), DiskFull("second")
-    assert health.fail(first) is first and health.fail(second) is second
+    assert said(health.fail(first), health.fail(second)) == said(first, second)
     assert told == [first] and health.failure is first
     with pytest.raises(DirectoryOffline, match="/logs is offline: first"):
         health.check()

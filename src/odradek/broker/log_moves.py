@@ -145,8 +145,7 @@ class LogMoves(Organ):
             self._prefer(topic_partition, path)
             return False
         log = partition.log
-        if log.failure is not None:
-            raise log.failure
+        log.check()
         future = self._futures.get(topic_partition)
         if future is not None and future.directory is directory:
             return True
@@ -321,8 +320,7 @@ class LogMoves(Organ):
         if current.failure is not None:
             raise _of_the_source(current.failure)
         future = self._of(move)
-        if future.failure is not None:
-            raise future.failure
+        future.check()
         if not self._is_aligned(move):
             wanted = current, current.flushed.generation
             if not self._is_done(move, wanted, lambda: self._aligned(move, future, current, now_ms), now_ms):

@@ -62,8 +62,7 @@ class AppendableLog(LogState):
         records are allowed, and sequences are not looked at. `from_client`: see `leader_batches`; TakesLong where it has to be `checked`
         elsewhere first. `headers`: of records that were `checked` already.
         """
-        if self.failure is not None:
-            raise self.failure
+        self.check()
         config = self.config
         if headers is None:
             headers = leader_batches(
@@ -145,8 +144,7 @@ class AppendableLog(LogState):
         What is no batch, or one whose CRC is wrong, whose offsets do not go on where this log ends, or whose epoch is above
         the leader's, is CORRUPT_MESSAGE, and what came before it in `records` is appended.
         """
-        if self.failure is not None:
-            raise self.failure
+        self.check()
         base_offset = self.log_end_offset
         pending: list[BatchHeader] = []
         begin = end = 0  # of the pending batches in `records`

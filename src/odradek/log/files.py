@@ -29,6 +29,8 @@ from odradek.log.errors import (
     is_want,
     named,
     of_a_read,
+    said_again,
+    to_be_kept,
 )
 
 Buffer = bytes | bytearray | memoryview
@@ -57,12 +59,12 @@ class Health:
         self.on_failure: Callable[[StorageError], None] | None = None
 
     def fail(self, error: StorageError) -> StorageError:
-        """Remembers the first failure and tells of it once. Returns `error`, to be raised."""
+        """Remembers the first failure and tells of it once. Returns one that says the same as `error`, to be raised."""
         if self.failure is None:
-            self.failure = error
+            self.failure = to_be_kept(error)
             if self.on_failure is not None:
                 self.on_failure(error)
-        return error
+        return said_again(error)
 
     def failed(self, error: OSError, doing: str) -> StorageError:
         """As `fail`, by the error's own name; but of a want (`NotOpened`), with which the disk has nothing to do, only this is told."""

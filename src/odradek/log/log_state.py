@@ -3,7 +3,8 @@
 Memory never runs ahead of the files: what can fail comes first, and behind it memory follows.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 
 from odradek.log import flushing
 from odradek.log.checkpoints import (
@@ -14,7 +15,7 @@ from odradek.log.checkpoints import (
     index_sizes_to_bytes,
 )
 from odradek.log.config import LogConfig
-from odradek.log.errors import CorruptLog, MissingFile, StorageError
+from odradek.log.errors import CorruptLog, MissingFile, StorageError, said_again, to_be_kept
 from odradek.log.files import Directory
 from odradek.log.leader_epochs import LeaderEpochs
 from odradek.log.prepared_files import PreparedFiles
@@ -66,7 +67,7 @@ class LogState:
         self.segments.active.jitter_ms = self._jitter(self.segments.active.base_offset)
         # The end of the log that the last life stopped in order, and left so; -1: it did not.
         self.stopped_at = -1
-        self.failure: StorageError | None = None  # once set, for good: every method raises it
+        self.failure: StorageError | None = None  # once set, for good: see `check`
         # Told once, perhaps by a thread: this log is damaged, and the disk under it is not (`broken`).
         self.on_broken: Callable[[LogState, StorageError], None] | None = None
         # Told of a segment whose indexes a thread has to build; None: whoever asks builds them.
@@ -141,13 +142,8 @@ class LogState:
             sizes = self.prepare_index_sizes(files, self.segments) if old.aborted_count else self.index_sizes
         except StorageError as error:
             raise self.broken(error) from None
-        try:
+        with self.changing():
             self.segments.roll(files, following)
-        except StorageError as error:
-            raise self.give_up(error) from None
-        except Exception as mistake:
-            self.interrupted(mistake)
-            raise
         self.index_sizes = sizes
         if is_empty:
             self.other_snapshots.add(old.base_offset)  # its own is still there
@@ -285,10 +281,15 @@ class LogState:
     # ------------------------------------------------------------------------------------------------ failing
 
     def fail(self, error: StorageError) -> StorageError:
-        """This log answers nothing but `error` from now on. Returns it, to be raised."""
+        """This log answers nothing but `error` from now on. Returns one that says the same, to be raised."""
         if self.failure is None:
-            self.failure = error
-        return error
+            self.failure = to_be_kept(error)
+        return said_again(error)
+
+    def check(self) -> None:
+        """StorageError once this log has failed."""
+        if self.failure is not None:
+            raise said_again(self.failure)
 
     def broken(self, error: StorageError) -> StorageError:
         """What lies here is not what was written: as `fail`, and whoever knows the other copies is told.
@@ -304,6 +305,17 @@ class LogState:
             return self.give_up(error)
         return error
 
+    @contextmanager
+    def changing(self) -> Iterator[None]:
+        """Around what changes files and memory in turn: in the midst of it whatever comes up has the log given up."""
+        try:
+            yield
+        except StorageError as error:
+            raise self.give_up(error) from None
+        except Exception as mistake:
+            self.interrupted(mistake)
+            raise
+
     def interrupted(self, mistake: Exception) -> None:
         """A mistake of ours, or a want of memory, in the midst of a change: what the memory says and what the files hold may differ
         from now on, and the next batch would get offsets that one in the file has. A start reads the files again."""
@@ -316,7 +328,7 @@ class LogState:
         if self.directory.health.failure is not None:
             return self.fail(error)
         if self.failure is None:
-            self.failure = error
+            self.failure = to_be_kept(error)
             if self.on_broken is not None:
                 self.on_broken(self, error)
-        return error
+        return said_again(error)

@@ -133,8 +133,7 @@ class TimestampSearch:
         log, timestamp = self.log, self._timestamp
         if self.is_over:
             return None
-        if log.failure is not None:
-            raise log.failure
+        log.check()
         if self._generation != log.flushed.generation:
             # It was cut: what is appended since may lie where there was nothing.
             self._generation = log.flushed.generation

@@ -44,8 +44,7 @@ class PartitionLog(AppendableLog):
                 f"{self.topic_partition}: offset {offset} asked, the log holds {self.log_start_offset} to "
                 f"{self.log_end_offset}",
             )
-        if self.failure is not None:
-            raise self.failure
+        self.check()
         try:
             return reading.read(
                 self.segments,
@@ -62,8 +61,7 @@ class PartitionLog(AppendableLog):
 
     def check_batch(self, offset: int) -> None:
         """Somebody was sent the batch that holds `offset` and does not take it. CorruptLog if the fault is ours."""
-        if self.failure is not None:
-            raise self.failure
+        self.check()
         scrubbing.check_batch(self, offset)
 
     # ------------------------------------------------------------------------------------------------ epochs

@@ -34,8 +34,7 @@ def truncate_to(log: LogState, offset: int, now_ms: int) -> Generator[None, None
     whole, and ends where it was cut to. In between it may be rolled, compacted, and let go from its start; nobody appends
     to it, and nobody else cuts it.
     """
-    if log.failure is not None:
-        raise log.failure
+    log.check()
     if offset >= log.log_end_offset:
         # Epochs that began at our end and brought no record are no part of the common history either: kept,
         # we would name them to the leader for ever, and be answered with the same cut for ever.
@@ -54,8 +53,7 @@ def _cut(log: LogState, offset: int, now_ms: int) -> Generator[None, None, None]
     """At most MOST_SEGMENTS_CUT of them go."""
     known: tuple[int, Producers] | None = None
     while True:
-        if log.failure is not None:
-            raise log.failure
+        log.check()
         if offset <= log.log_start_offset:
             return (yield from _begin_anew(log, max(offset, 0), now_ms))
         target = log.segments.holding(offset)
@@ -89,7 +87,7 @@ def _cut(log: LogState, offset: int, now_ms: int) -> Generator[None, None, None]
         files, log.segments.below(target), (target.base_offset, aborted if position > 0 else 0)
     )
     _lower_flushed_point(log, end_offset, log.log_start_offset, nothing_left=nothing_left)
-    try:
+    with log.changing():
         # Should this fail: what whoever hears of it writes down as having been here.
         log.log_end_offset = 0 if nothing_left else end_offset
         log.segments.cut(target, cut, end_offset, is_kept=position > 0)
@@ -100,11 +98,6 @@ def _cut(log: LogState, offset: int, now_ms: int) -> Generator[None, None, None]
         log.index_sizes = sizes
         log.forget_marks()
         log.epochs = epochs
-    except StorageError as error:
-        raise log.give_up(error) from None
-    except Exception as mistake:
-        log.interrupted(mistake)
-        raise
     return None
 
 
@@ -116,8 +109,7 @@ def truncate_fully_and_start_at(log: LogState, offset: int, now_ms: int) -> Gene
 def _begin_anew(log: LogState, offset: int, now_ms: int) -> Generator[None, None, None]:
     """Only the last step begins anew. Before it goes what retention has not come to yet, below the log's start, and then the end."""
     while has_segments_below(log, log.log_start_offset):
-        if log.failure is not None:
-            raise log.failure
+        log.check()
         drop_segments_below(log, log.log_start_offset, MOST_SEGMENTS_CUT)
         yield
     while len(log.segments) > MOST_SEGMENTS_CUT:
@@ -127,8 +119,7 @@ def _begin_anew(log: LogState, offset: int, now_ms: int) -> Generator[None, None
     if offset == log.log_start_offset == log.segments[0].base_offset:
         # What was deleted below it was committed, and whoever wrote that may send it again.
         _, producers = yield from lookups.newest_snapshot(log.directory, [offset], offset, now_ms)
-    if log.failure is not None:
-        raise log.failure
+    log.check()
     files = PreparedFiles(log.directory)
     stale = lookups.snapshots_behind(log, -1)
     following = log.prepare_segment(files, offset, now_ms, producers)
@@ -136,7 +127,7 @@ def _begin_anew(log: LogState, offset: int, now_ms: int) -> Generator[None, None
     sizes = log.prepare_index_sizes(files, ())
     log_start_offset = min(offset, log.log_start_offset)
     _lower_flushed_point(log, log_start_offset, log_start_offset, nothing_left=True)
-    try:
+    with log.changing():
         log.log_start_offset = log_start_offset
         log.log_end_offset = 0  # as in `_cut`
         log.segments.drop_all()
@@ -147,11 +138,6 @@ def _begin_anew(log: LogState, offset: int, now_ms: int) -> Generator[None, None
         log.forget_marks()
         log.log_start_offset = log.log_end_offset = offset
         log.epochs = epochs
-    except StorageError as error:
-        raise log.give_up(error) from None
-    except Exception as mistake:
-        log.interrupted(mistake)
-        raise
 
 
 def _prepare_epochs(log: LogState, files: PreparedFiles, end_offset: int) -> LeaderEpochs:
@@ -173,8 +159,7 @@ def _lower_flushed_point(log: LogState, offset: int, log_start_offset: int, *, n
 
 
 def delete_records_before(log: LogState, offset: int) -> int:
-    if log.failure is not None:
-        raise log.failure
+    log.check()
     if offset > log.log_end_offset:
         raise ProtocolError(
             ErrorCode.OFFSET_OUT_OF_RANGE,
@@ -191,8 +176,7 @@ def delete_records_before(log: LogState, offset: int) -> int:
 
 
 def replace_segments(log: LogState, old: Sequence[Segment], cleaned: CleanedSegment) -> bool:
-    if log.failure is not None:
-        raise log.failure
+    log.check()
     if not log.segments.can_replace(old, cleaned):
         cleaned.throw_away()
         return False
@@ -206,17 +190,12 @@ def replace_segments(log: LogState, old: Sequence[Segment], cleaned: CleanedSegm
     except StorageError as error:
         cleaned.throw_away()
         raise log.broken(error) from None
-    try:
+    with log.changing():
         log.segments.replace(old, cleaned)
         for segment in old[1:]:
             # Of a segment that is none any more: else nothing would ever remove it.
             log.directory.remove(segment.name(SNAPSHOT_SUFFIX))
         log.put_index_sizes(files, sizes)
-    except StorageError as error:
-        raise log.give_up(error) from None
-    except Exception as mistake:
-        log.interrupted(mistake)
-        raise
     return True
 
 

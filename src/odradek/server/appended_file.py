@@ -27,8 +27,7 @@ class _PassingHealth(Health):
 
     def fail(self, error: StorageError) -> StorageError:
         self._failed_at = self._monotonic()
-        super().fail(type(error)(error.message))  # one without a trace, which holds the file open
-        return error
+        return super().fail(error)
 
     def check(self) -> None:
         may_pass = not isinstance(self.failure, DiskFault)
