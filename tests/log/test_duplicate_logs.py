@@ -107,6 +107,18 @@ def test_of_two_topics_the_one_the_controller_means_is_served_and_the_other_set_
     assert again.logs[A].log_end_offset == end + 1
 
 
+def test_the_one_that_is_meant_is_not_served_where_its_directory_has_failed_meanwhile(
+    two: list[Path],
+) -> None:
+    """It was not in use when the directory told its logs, and was led: each read of it came from a disk that has failed."""
+    manager = load(two)
+    manager.directories[0].root.health.fail(DiskFault("it is on fire"))
+    manager.resolve_topic_id(A, TOPIC_ID, NOW)
+    with pytest.raises(DiskFault, match="it is on fire"):
+        manager.get_or_create(A, TOPIC_ID, now_ms=NOW)
+    assert manager.may_be_lost(A)
+
+
 def test_neither_of_two_is_the_one_the_controller_means(two: list[Path]) -> None:
     manager = load(two)
     manager.resolve_topic_id(A, THIRD_ID, NOW)

@@ -11,7 +11,14 @@ from typing import Any
 import pytest
 
 from odradek.log import checkpoints, files, segments
-from odradek.log.errors import DirectoryInUse, DirectoryOffline, NoDescriptor, StorageError, WrongDirectory
+from odradek.log.errors import (
+    DirectoryInUse,
+    DirectoryOffline,
+    DiskFault,
+    NoDescriptor,
+    StorageError,
+    WrongDirectory,
+)
 from odradek.log.files import OsDirectory
 from odradek.log.log_manager import LogManager, parse_directory_name
 from odradek.log.memory_files import Crashed, MemoryDirectory, MemoryDisk
@@ -1126,6 +1133,31 @@ def test_a_checkpoint_that_is_written_as_a_log_is_opened_late_keeps_what_it_says
     load.run()
     assert manager.loaded_late(load) == ([], None)
     assert directory.recovery_points.offsets == {A: 5}
+
+
+def test_a_log_that_is_opened_late_knows_that_its_directory_fails_in_this_moment() -> None:
+    """A thread that flushes another log finds it neither before nor after; the replica was registered as one that can be used."""
+    disk = MemoryDisk()
+    first = LogManager([disk.root], BrokerSettings({}))
+    produce(first.get_or_create(A, TOPIC_ID, now_ms=NOW), batch(5))
+    first.close({A: 5})
+    disk.restart()
+    disk.inject("open", errno.EMFILE, name=".log", times=1)
+    manager = LogManager([disk.root], BrokerSettings({}))
+    manager.load(NOW)
+    (directory,) = manager.directories
+    really_adopt = manager.adopt
+
+    def adopt(*arguments: Any) -> None:
+        directory.root.health.fail(DiskFault("it is on fire"))
+        really_adopt(*arguments)
+
+    manager.adopt = adopt  # type: ignore[method-assign]
+    load = manager.load_late(A, NOW)
+    load.run()
+    manager.loaded_late(load)
+    with pytest.raises(DiskFault, match="it is on fire"):
+        manager.get(A)
 
 
 def test_a_log_that_is_opened_late_without_its_end_holds_up_nobody_who_cuts_another_one(

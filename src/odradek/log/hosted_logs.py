@@ -30,14 +30,17 @@ class HostedLogs:
         if refused is not None:
             raise said_again(refused)
         log = self.logs.get(topic_partition)
-        if log is not None and log.failure is not None:  # with its directory
-            raise said_again(log.failure)
+        if log is not None:
+            log.check()  # it fails with its directory
         return log
 
     def put(self, topic_partition: TopicPartition, directory: LogDirectory, log: PartitionLog) -> None:
-        """It is the log in use from now on."""
+        """It is the log in use from now on; of a directory that has failed one that has failed, whichever of the two comes first."""
         self.logs[topic_partition] = log
         self.homes[topic_partition] = directory
+        failure = directory.root.health.failure
+        if failure is not None:  # by another thread perhaps, which told those logs that it found here
+            log.fail(failure)
 
     def refuse(self, topic_partition: TopicPartition, directory: LogDirectory, error: StorageError) -> None:
         """It is here, and cannot be used."""
