@@ -95,3 +95,27 @@ def test_the_lines_take_turns_and_within_one_the_order_is_kept(first: str) -> No
         f"{first} 2",
         f"{first} 3",
     ]
+
+
+def test_a_want_of_memory_as_work_is_handed_on_holds_up_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its line was taken for busy, and whoever came later waited for ever."""
+    effects: list[Effect] = []
+    calls = PendingCalls()
+    aside = Aside(effects, calls)
+    done: list[bytes | None] = []
+
+    def no_memory(*_: object) -> int:
+        raise MemoryError
+
+    def ask(made: bytes) -> None:
+        aside.ask(aside.lookups, lambda: Made(lambda: made), lambda result, _: done.append(result), 0)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(PendingCalls, "expect", no_memory)
+        with pytest.raises(MemoryError):
+            ask(b"first")
+    ask(b"second")
+    (one,) = effects
+    assert isinstance(one, RunAside)
+    calls.answered(one.request_id, one.work.run(), 1)
+    assert done == [None, b"second"]

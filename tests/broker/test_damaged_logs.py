@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from odradek.broker import effects as fx
+from odradek.broker import log_retries
 from odradek.broker.replica_manager import Stop
 from odradek.log import files
 from odradek.log.errors import CorruptLog, NoDescriptor, StorageError
@@ -755,6 +756,28 @@ def test_a_want_of_memory_for_the_next_log_that_is_opened_ends_its_round_alone(
     assert len(registered_again(unopened, 2)) == 1 and retries.wanted.keys() == {other}
     pass_time(unopened, 2)
     assert [asked.work.topic_partition for asked in told(unopened, fx.RunAside, 2)] == [other]
+
+
+def test_a_want_of_memory_to_say_what_can_be_used_again_loses_nothing_of_it(
+    unopened: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The controller never heard of them, and counted them as offline until the next start."""
+    unopened.lead(2, isr=(2,), tell=(2,))
+    pass_time(unopened, 2)
+    (asked,) = told(unopened, fx.RunAside, 2)
+    result = asked.work.run()
+    really_named = log_retries.first_of
+    with monkeypatch.context() as patch:
+
+        def no_memory(*_: object) -> str:
+            patch.setattr(log_retries, "first_of", really_named)
+            raise MemoryError
+
+        patch.setattr(log_retries, "first_of", no_memory)
+        with pytest.raises(MemoryError):
+            unopened[2].broker.answered(asked.request_id, result, unopened.now_ms)
+    unopened.settle()
+    assert len(registered_again(unopened, 2)) == 1
 
 
 def test_replicas_that_can_be_used_do_not_wait_for_logs_that_take_long_to_recover(unopened: World) -> None:

@@ -15,7 +15,8 @@ from odradek.broker.coordinator_shards import APPENDS_AT_ONCE, COMMIT_POLL_MS, L
 from odradek.broker.group_shards import GroupShards
 from odradek.broker.handlers import list_groups, list_transactions
 from odradek.broker.request import Request
-from odradek.coordinator.effects import Answer
+from odradek.coordinator.effects import Answer, Effects
+from odradek.coordinator.events import Tick
 from odradek.coordinator.group_coordinator import GroupCoordinator
 from odradek.coordinator.records import NEVER_EXPIRES, CommittedOffset, OffsetKey
 from odradek.log.errors import DiskFault
@@ -520,6 +521,23 @@ def test_a_mistake_in_one_answer_keeps_nobody_from_another_one(
     shards._answer([Answer(1, HeartbeatResponse()), Answer(2, HeartbeatResponse())])
     assert heard == [HeartbeatResponse()]
     assert any("a mistake of ours" in line.text for line in told(world, fx.LogLine))
+
+
+def test_a_mistake_before_anybody_is_answered_has_all_of_them_refused(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those before it were no calls any more, and nobody had answered them."""
+    ready(world)
+    shards = world[1].broker.groups
+    (shard,) = shards.shards.values()
+    heard: list[object] = []
+    shards._calls[101] = Call(shard, HeartbeatRequest(), 4, heard.append)
+    answers = Answer(101, HeartbeatResponse()), Answer(99, HeartbeatResponse())
+    mistaken = Effects((), answers, (), ())
+    with monkeypatch.context() as patch:
+        patch.setattr(GroupCoordinator, "step", lambda *_: mistaken)
+        shards._tell(shard, Tick(), world.now_ms)
+    assert heard == [HeartbeatResponse(error_code=ErrorCode.NOT_COORDINATOR)] and 101 not in shards._calls
 
 
 def test_a_want_of_memory_of_which_there_is_no_trace_is_met_all_the_same(

@@ -43,15 +43,14 @@ class Aside:
             line = line or (self.produces if line is self.lookups else self.lookups)
             self._last = line
             begin, done = line.popleft()
-            work = None
             try:
                 work = begin()
+                if work is not None:
+                    self._effects.append(RunAside(self._calls.expect(self._ended(done)), work))
+                    self._is_busy = True  # last: a thread that is waited for has been asked for
+                    continue
             except Exception as error:
                 mistake = mistake or error
-            if work is not None:
-                self._is_busy = True
-                self._effects.append(RunAside(self._calls.expect(self._ended(done)), work))
-                continue
             try:
                 done(None, now_ms)
             except Exception as error:

@@ -460,7 +460,9 @@ class CoordinatorShards(Organ, Generic[C]):
 
     def _answer(self, answers: Sequence[Any]) -> None:
         """All members of a group may be answered at once; each has a connection to write to."""
-        told = [(self._calls.pop(answer.call), answer.response) for answer in answers]
+        told = [(self._calls[answer.call], answer.response) for answer in answers]
+        for answer in answers:  # once all are found: whoever is no call any more nobody would answer
+            del self._calls[answer.call]
         for one in told[:MOST_ANSWERS]:
             self._give(*one)
         left = deque(told[MOST_ANSWERS:])

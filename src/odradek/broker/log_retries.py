@@ -165,8 +165,8 @@ class LogRetries(Organ):
         self._tell()
 
     def _tell(self) -> None:
-        self._arm(self._round_at_ms, None)
-        usable, self._usable = self._usable, []
-        if usable:
-            named = first_of([str(topic_partition) for topic_partition in usable], 3)
+        if self._usable:
+            named = first_of(self._usable, 3)
             self._effects.append(RegisterAgain(f"{named} could not be used at first"))
+            self._usable = []
+        self._arm(self._round_at_ms, None)
