@@ -2,9 +2,12 @@
 
 from pathlib import Path
 
+import pytest
+
 from odradek.broker import effects as fx
 from odradek.log.errors import NoDescriptor
 from odradek.log.log_directory import Lowering
+from odradek.log.log_state import LogState
 from tests.broker.world import World, told
 
 
@@ -51,5 +54,27 @@ def test_a_cut_that_could_not_be_prepared_is_asked_for_again(tmp_path: Path) -> 
     world[1].broker.answered(waiting.request_id, NoDescriptor("no descriptor is left"), world.now_ms)
     world.settle()
     assert world[1].partition().log.log_end_offset == 2
+    world.advance(2_000)
+    assert world[1].values() == world[2].values() == [b"a"]
+
+
+def test_a_cut_for_which_there_was_no_memory_is_asked_for_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing was fetched of its partition any more, in this leader epoch."""
+    world, waiting = about_to_cut(tmp_path)
+    world.works = True
+    wants = 0
+
+    def no_memory(*_: object) -> None:
+        nonlocal wants
+        wants += 1
+        raise MemoryError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(LogState, "prepare_segment", no_memory)
+        world[1].broker.answered(waiting.request_id, waiting.work.run(), world.now_ms)
+        world.settle()
+    assert wants == 1 and world[1].partition().log.log_end_offset == 2
     world.advance(2_000)
     assert world[1].values() == world[2].values() == [b"a"]

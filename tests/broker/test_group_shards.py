@@ -8,7 +8,7 @@ from uuid import UUID
 
 import pytest
 
-from odradek.broker import coordinator_load, coordinator_shards, group_shards
+from odradek.broker import coordinator_load, group_shards, slices
 from odradek.broker import effects as fx
 from odradek.broker.coordinator_load import Load
 from odradek.broker.coordinator_shards import APPENDS_AT_ONCE, COMMIT_POLL_MS, LOAD_AGAIN_MS, Call
@@ -557,7 +557,7 @@ def test_a_want_of_memory_of_which_there_is_no_trace_is_met_all_the_same(
         102: Call(shard, HeartbeatRequest(), 4, heard.append),
     }
     with monkeypatch.context() as patch:
-        patch.setattr(coordinator_shards, "format_exc", no_memory)
+        patch.setattr(slices, "format_exc", no_memory)
         shards._answer([Answer(101, no_memory), Answer(102, no_memory)])
         patch.setattr(GroupCoordinator, "step", no_memory)
         asked = world.send(1, commit(5), 8)

@@ -150,6 +150,24 @@ def test_works_take_turns_and_a_mistake_ends_one_of_them_alone() -> None:
     assert line.level == "error" and "ZeroDivisionError: ours" in line.text
 
 
+def test_a_mistake_of_which_there_is_no_memory_for_a_trace_keeps_no_other_work_waiting(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It stood still until somebody began another one."""
+    effects: list[fx.Effect] = []
+    slices = Slices(effects)
+    done: list[int] = []
+
+    def no_memory(*_: object, **__: object) -> bool:
+        raise MemoryError
+
+    slices.begin(no_memory)
+    slices.begin(lambda now_ms: bool(done.append(now_ms)))
+    monkeypatch.setattr("odradek.broker.slices.format_exc", no_memory)
+    assert slices.go_on(1) and not slices.go_on(2) and done == [2]
+    assert [one.level for one in effects if isinstance(one, fx.LogLine)] == ["error"]
+
+
 def test_an_answer_in_slices_is_there_when_the_last_step_is_done() -> None:
     def steps(count: int) -> Iterator[None]:
         for _ in range(count):

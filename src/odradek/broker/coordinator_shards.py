@@ -9,7 +9,6 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import chain
-from traceback import format_exc
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from odradek.broker.aside import Aside
@@ -19,7 +18,7 @@ from odradek.broker.id_generator import IdGenerator
 from odradek.broker.metadata_cache import MetadataCache
 from odradek.broker.organs import Organ, RoleChange
 from odradek.broker.replica_manager import ReplicaManager
-from odradek.broker.slices import Piece, Slices
+from odradek.broker.slices import Piece, Slices, trace
 from odradek.coordinator.append_errors import UNDECIDED
 from odradek.coordinator.events import AppendFailed, Asked, Committed, Tick, Unloaded
 from odradek.coordinator.later import Later, Make
@@ -127,7 +126,7 @@ class Making(Generic[C]):
         try:
             return self._coordinator_of(self._shard, self._now_ms)
         except Exception:  # ours
-            return _trace()
+            return trace()
 
 
 class Call(NamedTuple):
@@ -434,7 +433,7 @@ class CoordinatorShards(Organ, Generic[C]):
                     self._step(told, event, now_ms)
                 except Exception:
                     # Ours: nothing it remembers can be trusted now, and all of it stands in the log.
-                    self._distrust(told, _trace(), now_ms)
+                    self._distrust(told, trace(), now_ms)
         finally:
             self._is_stepping = False
 
@@ -491,7 +490,7 @@ class CoordinatorShards(Organ, Generic[C]):
             return self._refused(call.request, call.version, ErrorCode.NOT_COORDINATOR)
 
     def _tell_of_a_mistake(self) -> None:
-        self._effects.append(LogLine("error", f"a mistake of ours in an answer:\n{_trace()}"))
+        self._effects.append(LogLine("error", f"a mistake of ours in an answer:\n{trace()}"))
 
     def _distrust(self, shard: Shard[C], trace: str, now_ms: int) -> None:
         index = shard.partition.topic_partition.partition
@@ -539,7 +538,7 @@ class CoordinatorShards(Organ, Generic[C]):
             try:
                 shard.encoded += map(self._encoded, append.records[at : at + MOST_ROWS])
             except Exception:  # ours, as in a step
-                self._distrust(shard, _trace(), now_ms)
+                self._distrust(shard, trace(), now_ms)
                 return False
             if len(shard.encoded) < len(append.records):
                 return True
@@ -554,7 +553,7 @@ class CoordinatorShards(Organ, Generic[C]):
         try:
             self._append(shard, append, encoded, now_ms)
         except Exception:  # ours, as in a step
-            self._distrust(shard, _trace(), now_ms)
+            self._distrust(shard, trace(), now_ms)
         return bool(shard.appends)
 
     def _append(
@@ -615,14 +614,6 @@ class CoordinatorShards(Organ, Generic[C]):
 
     def _name(self, index: int) -> TopicPartition:
         return TopicPartition(self.topic, index)
-
-
-def _trace() -> str:
-    """Of the mistake that is handled. Of a want of memory there may be none for this either, and what follows has to be done."""
-    try:
-        return format_exc(limit=-3)
-    except MemoryError:
-        return "there is no memory for its trace"
 
 
 def _emptying(tables: list[dict[Any, Any]]) -> Piece:

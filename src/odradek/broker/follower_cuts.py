@@ -34,7 +34,14 @@ class FollowerCuts:
 
     def _step(self, cut: Cut, came: Any, now_ms: int) -> bool:
         """Each in a piece of its own, for each is told something else."""
-        cut.go_on(now_ms, came)
+        try:
+            cut.go_on(now_ms, came)
+        except (
+            Exception
+        ) as mistake:  # no memory, say: the log is whole, or given up, and whoever fetches next asks anew
+            cut.give_up(f"a mistake of ours: {mistake!r}", now_ms)
+            self._wake_fetcher(cut.topic_partition)
+            raise
         if cut.is_over:
             self._wake_fetcher(cut.topic_partition)
         else:

@@ -35,8 +35,16 @@ class Slices:
             if piece(now_ms):
                 self._work.append(piece)
         except Exception:  # ours: it is given up, and what else there is goes on
-            self._effects.append(LogLine("error", f"a mistake of ours in a slice:\n{format_exc(limit=-3)}"))
+            self._effects.append(LogLine("error", f"a mistake of ours in a slice:\n{trace()}"))
         return bool(self._work)
+
+
+def trace() -> str:
+    """Of the mistake that is handled. Of a want of memory there may be none for this either, and what follows has to be done."""
+    try:
+        return format_exc(limit=-3)
+    except MemoryError:
+        return "there is no memory for its trace"
 
 
 def answer_in_slices(slices: Slices, steps: Iterator[None], reply: Callable[[], Answer]) -> Answer:

@@ -62,7 +62,7 @@ class Cut:
                 self._failed(fault, now_ms)
 
     def give_up(self, why: str, now_ms: int) -> None:
-        """What a thread had to do was not done."""
+        """What a thread had to do was not done, or a step failed as nobody foresaw."""
         self._close()
         if self._is_wanted():
             self._failed(ProtocolError(ErrorCode.UNKNOWN_SERVER_ERROR, why), now_ms)
