@@ -1,6 +1,7 @@
 """Indexes that are removed or damaged under a running broker: a thread builds them again, and who asks meanwhile waits."""
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -322,6 +323,28 @@ def test_where_the_thread_had_no_descriptor_it_is_asked_again_in_time_and_not_at
     assert is_said(world)
     world.advance(20_000)
     assert other.is_answered
+
+
+@pytest.mark.parametrize("what", ["__init__", "put"])
+def test_a_want_of_memory_leaves_no_segment_that_is_never_built_again(
+    world: World, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    """Whoever asked for it waited for what nobody did, until the next start."""
+    index(world).unlink()
+
+    def no_memory(*_: object) -> None:
+        raise MemoryError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(IndexRebuild, what, no_memory)
+        with suppress(MemoryError):
+            consume(world, 250)
+            work(world)
+    world.advance(20_000)
+    again = consume(world, 250)
+    work(world)
+    assert values(rows(again)[T_0])[0] == value(250)
+    world[1].told.clear()
 
 
 def test_a_session_looks_again_after_a_thread_that_had_no_descriptor(world: World) -> None:

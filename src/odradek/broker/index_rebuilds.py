@@ -26,8 +26,8 @@ class IndexRebuilds:
     def _ask(self, log: LogState, pending: IndexPending) -> None:
         key = pending.segment, _kind(pending)
         if key not in self._waiting:
-            self._waiting[key] = []
             self.asked.append(key[1](log, pending.segment))
+            self._waiting[key] = []
 
     def wait(self, pending: IndexPending, go_on: Callable[[], None]) -> None:
         """`go_on` once, when it is built, or will not be; not at all where it could not be for now: who asks has a deadline."""
@@ -70,6 +70,9 @@ class IndexRebuilds:
         except StorageError as error:
             is_over = True
             self._effects.append(LogLine("warning", f"{rebuild.log.topic_partition}: {error.message}"))
+        except Exception:  # no memory, say: whoever asks next has it built anew
+            del self._waiting[rebuild.segment, type(rebuild)]
+            raise
         if not is_over:
             self._go_on_with(rebuild, now_ms)
             return
