@@ -413,6 +413,43 @@ def test_6_a_missing_segment_in_the_middle_is_refused_below_the_flushed_point(di
         disk.open(recovery_point=25)
 
 
+@pytest.mark.parametrize("clean", [True, False])
+@pytest.mark.parametrize("start", [0, 5])
+def test_first_segments_that_are_gone_are_refused_until_somebody_says_that_they_may_be(
+    disk: Disk, start: int, clean: bool
+) -> None:
+    """Its log began later, silently; and followers of a leader that begins later let go of the same records."""
+    log = filled(disk)
+    end = log.log_end_offset
+    log.delete_records_before(start)
+    log.close()
+    taken = {name: disk.file(name).read_bytes() for name in (file_name(0, ".log"), file_name(10, ".log"))}
+    for name in taken:
+        disk.file(name).unlink()
+    for _ in range(2):  # the second start, too
+        with pytest.raises(
+            CorruptLog, match=rf"the log began at offset {start}, and the first segment .* at 20"
+        ):
+            disk.open(clean=clean, recovery_point=end, log_start_offset=start)
+    for name, data in taken.items():
+        disk.file(name).write_bytes(data)
+    again = disk.open(clean=clean, recovery_point=end, log_start_offset=start).log
+    assert (again.log_start_offset, again.log_end_offset) == (start, end)
+    again.close()
+    for name in (*taken, "leader-epoch-checkpoint"):
+        disk.file(name).unlink()
+    assert disk.open(clean=clean, recovery_point=end).log.log_start_offset == 20
+
+
+@pytest.mark.parametrize("clean", [True, False])
+def test_first_segments_that_retention_has_let_go_of_are_not_missed(disk: Disk, clean: bool) -> None:
+    log = filled(disk)
+    end = log.log_end_offset
+    log.delete_records_before(20)
+    log.close()
+    assert disk.open(clean=clean, recovery_point=end).log.log_start_offset == 20
+
+
 @pytest.mark.parametrize(
     "data", [None, b"", b"\0\0\0\0", b"garbage", b"0\n", b"0\n2\n0 0\n", b"1\n0\n", b"0\n2\n1 5\n0 9\n"]
 )
