@@ -1152,7 +1152,7 @@ def test_a_log_whose_first_segment_was_removed_is_refused_at_each_start_until_it
     for _ in range(3):
         manager = LogManager([disk.root], BrokerSettings({}))
         manager.load(NOW)
-        with pytest.raises(CorruptLog, match="began at offset 0, and the first segment in .* begins at 5"):
+        with pytest.raises(CorruptLog, match=r"began at offset 0, and the first segment in .* begins at 5"):
             manager.get(A)
         manager.checkpoint_recovery_points()
         manager.checkpoint_log_start_offsets()
