@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from odradek.broker import log_moves
 from odradek.broker.log_moves import RETRY_MS, data_of
 from odradek.log import files, future_logs
 from odradek.log.errors import CorruptLog, DiskFault, NoDescriptor, StorageError
@@ -70,6 +71,24 @@ def test_an_answer_to_a_cancelled_copy_is_none_to_the_next(world: World) -> None
     do(world, again)
     world.settle()
     assert where(world) == second(world) and world[1].values() == [b"%d" % n for n in range(5)]
+
+
+def test_a_want_of_memory_as_it_is_appended_leaves_no_copy_standing(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody looked at it again before another one was asked for."""
+    read = under_way(world)
+
+    def no_memory(*_: object) -> None:
+        raise MemoryError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(log_moves, "first_batches", no_memory)
+        with pytest.raises(MemoryError):
+            do(world, read)
+    world.copies = True
+    world.advance(RETRY_MS)
+    assert where(world) == second(world)
 
 
 def test_it_goes_with_its_topic(world: World) -> None:

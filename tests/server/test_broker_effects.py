@@ -26,7 +26,7 @@ from odradek.server.log_limits import LimitedLog
 from odradek.store import api, layout
 from odradek.store.memory_session import MemoryEnsemble
 from tests.broker.test_control_queue import NEW_AT_ONCE, told
-from tests.broker.world import Node, Pending, World
+from tests.broker.world import T0, Node, Pending, World
 
 
 class Scene:
@@ -333,6 +333,29 @@ def test_the_collector_rests_while_a_thread_makes_a_coordinator(node: Node) -> N
         await scene.until_answered()
         assert came == [(False, "")]
         assert gc.isenabled()
+        scene.effects._environment.close()
+
+    asyncio.run(main())
+
+
+def test_what_could_not_be_read_to_be_copied_is_answered_whatever_the_reason(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """There was no memory for it: the copy waited for its answer, and those behind it for its place."""
+
+    def no_memory(*_: Any) -> bytes:
+        raise MemoryError
+
+    async def main() -> None:
+        monkeypatch.setattr("odradek.server.broker_effects.data_of", no_memory)
+        scene = Scene(node)
+        came: list[Any] = []
+        request_id = scene.broker.calls.expect(lambda result, now_ms: came.append(result))
+        log: Any = None
+        scene.broker.effects.append(fx.ReadSlices(request_id, T0, log, 0, []))
+        scene.end_turn()
+        await scene.until_answered()
+        assert came == [None]
         scene.effects._environment.close()
 
     asyncio.run(main())

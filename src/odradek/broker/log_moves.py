@@ -276,6 +276,9 @@ class LogMoves(Organ):
                 self._append(move, data, now_ms)
         except ProtocolError as error:
             self._failed(move, error, now_ms)
+        except Exception:  # no memory, say: the others go on with it
+            move.at_ms = self.due_ms = now_ms + RETRY_MS
+            raise
 
     def _failed(self, move: Move, error: ProtocolError, now_ms: int) -> None:
         topic_partition = move.partition.topic_partition
