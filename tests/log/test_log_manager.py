@@ -12,7 +12,6 @@ import pytest
 
 from odradek.log import checkpoints, files, segments
 from odradek.log.errors import (
-    CorruptLog,
     DirectoryInUse,
     DirectoryOffline,
     DiskFault,
@@ -1134,34 +1133,6 @@ def test_a_checkpoint_that_is_written_as_a_log_is_opened_late_keeps_what_it_says
     load.run()
     assert manager.loaded_late(load) == ([], None)
     assert directory.recovery_points.offsets == {A: 5}
-
-
-def test_a_log_whose_first_segment_was_removed_is_refused_at_each_start_until_it_is_back() -> None:
-    """A start in which it is refused does not stop in order, and the next one knows no more than the files say."""
-    disk = MemoryDisk()
-    first = LogManager([disk.root], BrokerSettings({}))
-    log = first.get_or_create(A, TOPIC_ID, now_ms=NOW)
-    for _ in range(2):
-        produce(log, batch(5))
-        log.roll(NOW)
-    first.close({A: 10})
-    name = f"{0:020d}.log"
-    root = disk.restart()
-    data = root.child("a-0").read(name)
-    root.child("a-0").remove(name)
-    for _ in range(3):
-        manager = LogManager([disk.root], BrokerSettings({}))
-        manager.load(NOW)
-        with pytest.raises(CorruptLog, match=r"began at offset 0, and the first segment in .* begins at 5"):
-            manager.get(A)
-        manager.checkpoint_recovery_points()
-        manager.checkpoint_log_start_offsets()
-        manager.close({})
-        disk.restart()
-    disk.root.child("a-0").open(name, create=True).append(data)
-    manager = LogManager([disk.root], BrokerSettings({}))
-    manager.load(NOW)
-    assert manager.refused == {} and manager.logs[A].log_start_offset == 0
 
 
 def test_a_log_that_is_opened_late_knows_that_its_directory_fails_in_this_moment() -> None:

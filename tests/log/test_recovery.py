@@ -413,41 +413,101 @@ def test_6_a_missing_segment_in_the_middle_is_refused_below_the_flushed_point(di
         disk.open(recovery_point=25)
 
 
+NOTE = "its first segment begins at offset {}, but by leader-epoch-checkpoint the log began at {}: "
+
+
 @pytest.mark.parametrize("clean", [True, False])
 @pytest.mark.parametrize("start", [0, 5])
-def test_first_segments_that_are_gone_are_refused_until_somebody_says_that_they_may_be(
+def test_first_segments_that_are_gone_are_told_of_once(disk: Disk, start: int, clean: bool) -> None:
+    """The log begins later; and followers of a leader that begins later let go of the same records."""
+    log = filled(disk)
+    end, flushed = log.log_end_offset, 20  # no more than what is gone
+    log.delete_records_before(start)
+    log.close()
+    for name in (file_name(0, ".log"), file_name(10, ".log")):
+        disk.file(name).unlink()
+    found = disk.open(clean=clean, recovery_point=flushed, log_start_offset=start)
+    (note,) = found.notes
+    assert note.startswith(NOTE.format(20, start))
+    assert (found.log.log_start_offset, found.log.log_end_offset) == (20, end)
+    found.log.close()
+    assert disk.open(clean=clean, recovery_point=flushed, log_start_offset=start).notes == []
+
+
+@pytest.mark.parametrize("clean", [True, False])
+@pytest.mark.parametrize("start", [15, 20])
+def test_first_segments_that_retention_has_let_go_of_are_not_missed(
     disk: Disk, start: int, clean: bool
 ) -> None:
-    """Its log began later, silently; and followers of a leader that begins later let go of the same records."""
     log = filled(disk)
     end = log.log_end_offset
     log.delete_records_before(start)
     log.close()
-    taken = {name: disk.file(name).read_bytes() for name in (file_name(0, ".log"), file_name(10, ".log"))}
-    for name in taken:
-        disk.file(name).unlink()
-    for _ in range(2):  # the second start, too
-        with pytest.raises(
-            CorruptLog, match=rf"the log began at offset {start}, and the first segment .* at 20"
-        ):
-            disk.open(clean=clean, recovery_point=end, log_start_offset=start)
-    for name, data in taken.items():
-        disk.file(name).write_bytes(data)
-    again = disk.open(clean=clean, recovery_point=end, log_start_offset=start).log
-    assert (again.log_start_offset, again.log_end_offset) == (start, end)
-    again.close()
-    for name in (*taken, "leader-epoch-checkpoint"):
-        disk.file(name).unlink()
-    assert disk.open(clean=clean, recovery_point=end).log.log_start_offset == 20
+    found = disk.open(clean=clean, recovery_point=end, log_start_offset=start)
+    assert (found.log.log_start_offset, found.notes) == (start, [])
+
+
+@pytest.mark.parametrize("start", [20, 100])
+def test_a_log_that_was_begun_anew_and_then_killed_misses_no_segments(disk: Disk, start: int) -> None:
+    """The segment has its name, and the file of epochs is the former one: the recovery point was lowered before."""
+    log = filled(disk)
+    log.flush(NOW)
+    former = disk.file("leader-epoch-checkpoint").read_bytes()
+    log.truncate_fully_and_start_at(start, NOW)
+    flushed = log.recovery_point
+    log.close()
+    disk.file("leader-epoch-checkpoint").write_bytes(former)
+    found = disk.open(recovery_point=flushed)
+    assert (found.log.log_start_offset, found.notes) == (start, [])
+
+
+def test_a_start_that_was_killed_as_it_began_a_log_anew_leaves_one_that_misses_no_segments(
+    disk: Disk,
+) -> None:
+    """All of it was deleted on request, as `log-start-offset-checkpoint` says, and its end was lost."""
+    log = filled(disk)
+    end = log.log_end_offset
+    log.close()
+    former = disk.file("leader-epoch-checkpoint").read_bytes()
+    disk.file(file_name(30, ".log")).unlink()
+    assert disk.open(recovery_point=end, log_start_offset=end).log.first_base_offset == end
+    disk.file("leader-epoch-checkpoint").write_bytes(former)
+    assert disk.open(recovery_point=end, log_start_offset=end).notes == []
+
+
+def test_a_log_of_apaches_that_was_killed_as_it_let_go_of_segments_is_served(disk: Disk) -> None:
+    """It renames the segments, and then writes where the epochs begin."""
+    log = filled(disk)
+    end = log.log_end_offset
+    log.close()
+    for path in [
+        path for path in disk.log_path.iterdir() if path.name.startswith((f"{0:020d}", f"{10:020d}"))
+    ]:
+        path.rename(path.with_name(f"{path.name}.deleted"))
+    assert disk.open(recovery_point=end).log.log_start_offset == 20
 
 
 @pytest.mark.parametrize("clean", [True, False])
-def test_first_segments_that_retention_has_let_go_of_are_not_missed(disk: Disk, clean: bool) -> None:
-    log = filled(disk)
+def test_an_empty_log_that_goes_on_behind_a_wide_gap_is_served(disk: Disk, clean: bool) -> None:
+    """Its one segment, which had no batch, is not kept; its leader epoch began there."""
+    disk.config = config(cleanup_policy="compact")
+    log = disk.create()
+    log.assign_epoch(0, 0)
+    follow(log, edited(batch(), base_offset=3_000_000_000))
     end = log.log_end_offset
-    log.delete_records_before(20)
     log.close()
-    assert disk.open(clean=clean, recovery_point=end).log.log_start_offset == 20
+    assert disk.open(clean=clean, recovery_point=end).log.log_end_offset == end
+
+
+def test_a_bit_of_the_first_epochs_start_makes_no_other_log(disk: Disk) -> None:
+    log = filled(disk)
+    log.delete_records_before(10)
+    end = log.log_end_offset
+    log.close()
+    path = disk.file("leader-epoch-checkpoint")
+    path.write_bytes(path.read_bytes().replace(b"1 10\n", b"1 00\n"))
+    found = disk.open(clean=True, recovery_point=end).log
+    assert (found.log_start_offset, found.epochs.entries[0]) == (10, (1, 10))
 
 
 @pytest.mark.parametrize(

@@ -173,7 +173,7 @@ class _Opening:
         topic_id = self._topic_id()
         log_end_offset = self._clean_end() if self.was_clean else -1
         self._read_epochs()
-        self._refuse_if_begun_before(self.segments[0].base_offset)
+        self._tell_if_begun_before(self.segments[0].base_offset)
         if log_end_offset < 0:
             log_end_offset = self._recover()
         else:
@@ -577,17 +577,21 @@ class _Opening:
                 "were safe are missing or damaged"
             )
 
-    def _refuse_if_begun_before(self, first: int) -> None:
-        """Whoever moves the log's start writes so into the file of epochs before a segment goes, and lowers the recovery point before
-        all of them go. Else followers would be told that this is the log's start, and let go of the same records."""
+    def _tell_if_begun_before(self, first: int) -> None:
+        """Not refused: of logs that nobody has touched a few look the same. Apache's broker lets go of a segment before it writes that,
+        an empty log goes on behind a gap that is too wide for a segment, and the file of epochs has no checksum.
+
+        Whoever moves the log's start here writes so into that file before a segment goes, and lowers the recovery point before all of
+        them go.
+        """
         if not self.epochs_on_disk:
             return
         began = max(self.epochs_on_disk[0].start_offset, self.log_start_offset)
         if began < first <= self.recovery_point:
-            raise CorruptLog(
-                f"{self.topic_partition}: the log began at offset {began}, and the first segment in {self.directory.path} "
-                f"begins at {first}: those before it were removed from outside this process. Put them back; or remove "
-                f"{LEADER_EPOCHS} there, to go on without their records"
+            self.notes.append(
+                f"its first segment begins at offset {first}, but by {LEADER_EPOCHS} the log began at {began}: segments that were "
+                f"removed from outside this process are missing, if there were any. It begins at {first} from now on, and so do its "
+                "followers"
             )
 
     def _drop_segments_from(self, at: int) -> None:
