@@ -766,17 +766,20 @@ def test_a_want_of_memory_to_say_what_can_be_used_again_loses_nothing_of_it(
     pass_time(unopened, 2)
     (asked,) = told(unopened, fx.RunAside, 2)
     result = asked.work.run()
-    really_named = log_retries.first_of
+    wants = 0
+
+    def no_memory(*_: object) -> str:
+        nonlocal wants
+        wants += 1
+        raise MemoryError
+
     with monkeypatch.context() as patch:
-
-        def no_memory(*_: object) -> str:
-            patch.setattr(log_retries, "first_of", really_named)
-            raise MemoryError
-
         patch.setattr(log_retries, "first_of", no_memory)
         with pytest.raises(MemoryError):
             unopened[2].broker.answered(asked.request_id, result, unopened.now_ms)
-    unopened.settle()
+    assert wants > 1, "not the first time alone"
+    assert registered_again(unopened, 2) == []
+    unopened.advance(log_retries.FIRST_MS)
     assert len(registered_again(unopened, 2)) == 1
 
 

@@ -11,7 +11,13 @@ import pytest
 from odradek.broker import coordinator_load, group_shards, slices
 from odradek.broker import effects as fx
 from odradek.broker.coordinator_load import Load
-from odradek.broker.coordinator_shards import APPENDS_AT_ONCE, COMMIT_POLL_MS, LOAD_AGAIN_MS, Call
+from odradek.broker.coordinator_shards import (
+    APPENDS_AT_ONCE,
+    COMMIT_POLL_MS,
+    LOAD_AGAIN_MS,
+    MOST_ANSWERS,
+    Call,
+)
 from odradek.broker.group_shards import GroupShards
 from odradek.broker.handlers import list_groups, list_transactions
 from odradek.broker.request import Request
@@ -538,6 +544,29 @@ def test_a_mistake_before_anybody_is_answered_has_all_of_them_refused(
         patch.setattr(GroupCoordinator, "step", lambda *_: mistaken)
         shards._tell(shard, Tick(), world.now_ms)
     assert heard == [HeartbeatResponse(error_code=ErrorCode.NOT_COORDINATOR)] and 101 not in shards._calls
+
+
+def test_a_want_of_memory_for_those_that_are_answered_later_leaves_nobody_unanswered(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ready(world)
+    shards = world[1].broker.groups
+    (shard,) = shards.shards.values()
+    heard: list[object] = []
+    answers = [Answer(call, HeartbeatResponse()) for call in range(1_000, 1_000 + MOST_ANSWERS + 1)]
+    shards._calls |= {answer.call: Call(shard, HeartbeatRequest(), 4, heard.append) for answer in answers}
+    mistaken = Effects((), answers, (), ())
+
+    def no_memory(*_: object) -> None:
+        raise MemoryError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(GroupCoordinator, "step", lambda *_: mistaken)
+        patch.setattr(slices, "GoOn", no_memory)
+        shards._tell(shard, Tick(), world.now_ms)
+    world[1].broker.go_on(world.now_ms)
+    world.settle()
+    assert heard == [HeartbeatResponse(error_code=ErrorCode.NOT_COORDINATOR)] * len(answers)
 
 
 def test_a_want_of_memory_of_which_there_is_no_trace_is_met_all_the_same(

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from odradek.broker import effects as fx
+from odradek.broker import log_moves
 from odradek.broker.handlers.alter_replica_log_dirs import AT_ONCE
 from odradek.broker.log_moves import LAST_BYTES, RETRY_MS, LogMoves, data_of
 from odradek.log import flushing
@@ -281,6 +282,34 @@ def test_a_copy_whose_cut_could_not_be_prepared_is_cut_after_a_pause(
     assert future.log_end_offset == 5
     world.advance(2)
     assert future.log_end_offset == 2 and world[1].partition().log is future
+
+
+def test_a_cut_of_a_copy_that_no_thread_was_asked_to_prepare_is_begun_anew(
+    tmp_path: Path, checkpoints_written: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """There was no memory to ask. Gone on with, the loop itself would have written the checkpoints."""
+    world = five_records(tmp_path)
+    do(world, under_way(world))
+    (flush,) = steps(world)
+    future = world[1].logs.futures.logs[T0].log
+    world[1].partition().log.truncate_to(2, world.now_ms)
+    checkpoints_written.clear()
+    world.works = False
+
+    def no_memory(*_: object) -> fx.RunAside:
+        raise MemoryError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(log_moves, "RunAside", no_memory)
+        with pytest.raises(MemoryError):
+            do(world, flush)
+    world.advance(RETRY_MS)
+    assert future.log_end_offset == 5
+    (waiting,) = told(world, fx.RunAside)
+    assert isinstance(waiting.work, Lowering)
+    world[1].broker.answered(waiting.request_id, waiting.work.run(), world.now_ms)
+    world.advance(2)
+    assert future.log_end_offset == 2 and checkpoints_written == []
 
 
 def test_a_consumer_that_waits_and_one_in_the_middle_go_on(world: World) -> None:

@@ -2,10 +2,12 @@
 
 import errno
 import shutil
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
+from odradek.broker import effects as fx
 from odradek.broker import log_moves
 from odradek.broker.log_moves import RETRY_MS, data_of
 from odradek.log import files, future_logs
@@ -89,6 +91,32 @@ def test_a_want_of_memory_as_it_is_appended_leaves_no_copy_standing(
     world.copies = True
     world.advance(RETRY_MS)
     assert where(world) == second(world)
+
+
+@pytest.mark.parametrize("asked", [fx.ReadSlices, fx.FlushLog])
+def test_a_want_of_memory_to_ask_for_what_a_copy_awaits_leaves_none_standing(
+    world: World, asked: type[fx.Effect]
+) -> None:
+    """It waited for an answer to what nobody had heard."""
+    moves = world[1].broker.replicas.moves
+    really_effects = moves._effects
+    wants = 0
+
+    class Effects(list[fx.Effect]):
+        def append(self, effect: fx.Effect) -> None:
+            nonlocal wants
+            if isinstance(effect, asked) and not wants:
+                wants += 1
+                raise MemoryError
+            really_effects.append(effect)
+
+    moves._effects = Effects()
+    with suppress(MemoryError):
+        ask(world, second(world))
+        world.settle()
+    moves._effects = really_effects
+    world.advance(RETRY_MS)
+    assert wants == 1 and where(world) == second(world)
 
 
 def test_it_goes_with_its_topic(world: World) -> None:

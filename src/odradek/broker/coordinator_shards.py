@@ -460,10 +460,6 @@ class CoordinatorShards(Organ, Generic[C]):
     def _answer(self, answers: Sequence[Any]) -> None:
         """All members of a group may be answered at once; each has a connection to write to."""
         told = [(self._calls[answer.call], answer.response) for answer in answers]
-        for answer in answers:  # once all are found: whoever is no call any more nobody would answer
-            del self._calls[answer.call]
-        for one in told[:MOST_ANSWERS]:
-            self._give(*one)
         left = deque(told[MOST_ANSWERS:])
 
         def some(now_ms: int) -> bool:
@@ -473,6 +469,11 @@ class CoordinatorShards(Organ, Generic[C]):
 
         if left:
             self._slices.begin(some)
+        for answer in answers:  # nothing can fail any more: whoever is no call nobody would answer, or refuse
+            del self._calls[answer.call]
+        del told[MOST_ANSWERS:]
+        for one in told:
+            self._give(*one)
 
     def _give(self, call: Call, response: Response | Later | Make) -> None:
         """A mistake of ours in one keeps nobody from another one."""

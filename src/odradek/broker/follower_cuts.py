@@ -36,9 +36,8 @@ class FollowerCuts:
         """Each in a piece of its own, for each is told something else."""
         try:
             cut.go_on(now_ms, came)
-        except (
-            Exception
-        ) as mistake:  # no memory, say: the log is whole, or given up, and whoever fetches next asks anew
+        except Exception as mistake:
+            # No memory, say: the log is whole, or given up, and whoever fetches next asks anew.
             cut.give_up(f"a mistake of ours: {mistake!r}", now_ms)
             self._wake_fetcher(cut.topic_partition)
             raise

@@ -276,7 +276,8 @@ class LogMoves(Organ):
                 self._append(move, data, now_ms)
         except ProtocolError as error:
             self._failed(move, error, now_ms)
-        except Exception:  # no memory, say: the others go on with it
+        except Exception:  # no memory, say, perhaps to ask for what is awaited: the others go on with it
+            move.awaits = move.doing = None
             move.at_ms = self.due_ms = now_ms + RETRY_MS
             raise
 

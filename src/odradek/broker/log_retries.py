@@ -91,7 +91,7 @@ class LogRetries(Organ):
     def tick(self, now_ms: int) -> None:
         if self._tell_at_ms is not None and now_ms >= self._tell_at_ms:
             self._tell_wait_ms = min(2 * self._tell_wait_ms, MOST_MS)
-            self._tell()
+            self._tell(now_ms)
         if self._round_at_ms is not None and now_ms >= self._round_at_ms:
             self._arm(None, self._tell_at_ms)
             if not self._is_loading:
@@ -162,10 +162,11 @@ class LogRetries(Organ):
         for topic_partition, topic_id in list(self.wanted.items())[:1]:  # in time, with all others
             self.later(topic_partition, topic_id, now_ms)
         self._tell_wait_ms = FIRST_MS
-        self._tell()
+        self._tell(now_ms)
 
-    def _tell(self) -> None:
+    def _tell(self, now_ms: int) -> None:
         if self._usable:
+            self._arm(self._round_at_ms, now_ms + FIRST_MS)  # should there be no memory to say it
             named = first_of(self._usable, 3)
             self._effects.append(RegisterAgain(f"{named} could not be used at first"))
             self._usable = []

@@ -23,8 +23,8 @@ class Slices:
 
     def begin(self, piece: Piece) -> None:
         """`piece(now_ms)` is called until it says False, beginning with another turn."""
-        self._work.append(piece)
         self._effects.append(GoOn())
+        self._work.append(piece)  # last: what is not begun is never done
 
     def go_on(self, now_ms: int) -> bool:
         """One piece, of each work in turn; whether there is more."""

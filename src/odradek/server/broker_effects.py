@@ -208,9 +208,8 @@ class BrokerEffects:
             data = await self._environment.run_blocking(data_of, effect.slices)
         except StorageError as error:  # cut meanwhile; or the directory failed, and has told so
             self._log.warning(f"copy {error}", f"{effect.topic_partition} cannot be copied: {error}")
-        except (
-            Exception
-        ) as error:  # no memory, say: else this copy and those that wait for its place stand still
+        except Exception as error:
+            # No memory, say: else this copy and those that wait for its place stand still.
             what = f"{effect.topic_partition} cannot be copied: {error!r}"
             self._log.failure(f"copy {type(error).__name__}", what, error)
         self._broker.answered(effect.request_id, data, self._now_ms())
