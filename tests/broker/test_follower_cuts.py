@@ -74,7 +74,12 @@ def test_a_cut_for_which_there_was_no_memory_is_asked_for_again(
     with monkeypatch.context() as patch:
         patch.setattr(LogState, "prepare_segment", no_memory)
         world[1].broker.answered(waiting.request_id, waiting.work.run(), world.now_ms)
+        world[1].broker.go_on(world.now_ms)
+        asked = world[1].broker.effects[:]
         world.settle()
     assert wants == 1 and world[1].partition().log.log_end_offset == 2
+    assert {type(effect) for effect in asked} >= {fx.WakeFetcher, fx.LogLine}, (
+        "else it sleeps on, and nobody knows"
+    )
     world.advance(2_000)
     assert world[1].values() == world[2].values() == [b"a"]

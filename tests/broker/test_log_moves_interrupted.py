@@ -88,6 +88,8 @@ def test_a_want_of_memory_as_it_is_appended_leaves_no_copy_standing(
         patch.setattr(log_moves, "first_batches", no_memory)
         with pytest.raises(MemoryError):
             do(world, read)
+    world[1].broker.replicas.moves.go_on(world.now_ms)
+    assert steps(world) == [], "not before there may be memory again"
     world.copies = True
     world.advance(RETRY_MS)
     assert where(world) == second(world)

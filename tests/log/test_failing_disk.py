@@ -332,6 +332,18 @@ def test_a_failed_log_keeps_no_frame_of_who_asks_it(is_of_the_disk: bool) -> Non
         assert one is not None and one.__traceback__ is one.__context__ is one.__cause__ is None
 
 
+def test_what_was_raised_when_a_log_or_a_directory_failed_is_kept_without_frames() -> None:
+    log, health = create_log(MemoryDisk().root, TP, TOPIC_ID, config(), now_ms=NOW), Health("/logs")
+    for fail in (log.fail, health.fail):
+        with pytest.raises(DiskFault):
+            try:
+                raise DiskFault("it is on fire")
+            except DiskFault as error:
+                raise fail(error) from None
+    for kept in (log.failure, health.failure):
+        assert kept is not None and kept.__traceback__ is kept.__context__ is kept.__cause__ is None
+
+
 MET: dict[str, Callable[[PartitionLog], object]] = {
     "read": lambda log: log.read(2, max_bytes=1, upper_bound_offset=EVERYTHING, min_one_batch=True),
     "read to there": lambda log: log.read(0, max_bytes=EVERYTHING, upper_bound_offset=3),

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from odradek.log import files
-from odradek.log.errors import StorageError
+from odradek.log.errors import NoDescriptor, StorageError
 from odradek.log.memory_files import MemoryDisk
 from odradek.log.new_log import create_log
 from odradek.log.partition_log import PartitionLog
@@ -490,6 +490,29 @@ def test_a_log_is_not_used_on_after_a_want_of_memory_in_the_midst_of_a_change(
     for more in (Workload.append, Workload.follow):
         with pytest.raises(StorageError, match="MemoryError"):
             more(workload)
+    judge_reopened(workload, disk.open(recovery_point=workload.log.recovery_point).log)
+
+
+@pytest.mark.parametrize(
+    "operation", [cut_an_older_one, begin_anew, roll], ids=lambda value: value.__qualname__
+)
+def test_a_log_is_not_used_on_after_a_want_of_descriptors_in_the_midst_of_a_change(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, operation: Callable[[Workload], None]
+) -> None:
+    """Of which anywhere else only the one operation fails."""
+
+    def no_descriptor(*_: object) -> None:
+        raise NoDescriptor("no descriptor is left")
+
+    disk = Disk(tmp_path / "0", config(**LIMITS))
+    disk.path.mkdir()
+    workload = Workload(disk.create())
+    with monkeypatch.context() as patch:
+        patch.setattr(PreparedFiles, "put", no_descriptor)
+        with pytest.raises(NoDescriptor):
+            operation(workload)
+    with pytest.raises(NoDescriptor):
+        workload.append()
     judge_reopened(workload, disk.open(recovery_point=workload.log.recovery_point).log)
 
 
