@@ -325,7 +325,7 @@ def test_where_the_thread_had_no_descriptor_it_is_asked_again_in_time_and_not_at
     assert other.is_answered
 
 
-@pytest.mark.parametrize("what", ["__init__", "put"])
+@pytest.mark.parametrize("what", ["__init__", "put", "failed"])
 def test_a_want_of_memory_leaves_no_segment_that_is_never_built_again(
     world: World, monkeypatch: pytest.MonkeyPatch, what: str
 ) -> None:
@@ -337,6 +337,8 @@ def test_a_want_of_memory_leaves_no_segment_that_is_never_built_again(
 
     with monkeypatch.context() as patch:
         patch.setattr(IndexRebuild, what, no_memory)
+        if what == "failed":
+            patch.setattr(IndexRebuild, "run", lambda _: NoDescriptor("no descriptor is left"))
         with suppress(MemoryError):
             consume(world, 250)
             work(world)

@@ -60,9 +60,9 @@ class IndexRebuilds:
     def _ran(self, rebuild: Rebuild, came: StorageError | bool | None, now_ms: int) -> None:
         """A piece of it; None where nothing was begun, or the thread failed as nobody foresaw."""
         is_over = came is not True
-        if isinstance(came, StorageError):
-            rebuild.failed(came)
         try:
+            if isinstance(came, StorageError):
+                rebuild.failed(came)
             if is_over:
                 rebuild.give_up()
             elif rebuild.is_over:
@@ -76,8 +76,8 @@ class IndexRebuilds:
         if not is_over:
             self._go_on_with(rebuild, now_ms)
             return
-        self._tell(rebuild)
         waiting = self._waiting.pop((rebuild.segment, type(rebuild)))
+        self._tell(rebuild)
         if came is not True and rebuild.is_wanted:
             # For want of a descriptor, say. Were readers woken they would ask at once, and so without end.
             return
