@@ -16,6 +16,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 import crc32c  # noqa: F401  (imported before any clock runs)
+from tests.support import die_with_parent
 
 from odradek.testing.late_signals import late_signals
 
@@ -66,6 +67,7 @@ class Process:
                 stdin=subprocess.DEVNULL,
                 env={**os.environ, **(environment or {})},
                 start_new_session=True,
+                preexec_fn=die_with_parent,
             )
 
     @property

@@ -1,6 +1,7 @@
 """The harness: frames as the protocol has them, medians, verdicts, and a loss that has no figure."""
 
 import argparse
+import contextlib
 import json
 import signal
 import socket
@@ -298,6 +299,13 @@ def _is_broker(process: psutil.Process) -> bool:
         return False
 
 
+def _lives(process: psutil.Process) -> bool:
+    """Whoever has it once its parent is gone may not ask for its end."""
+    with contextlib.suppress(psutil.NoSuchProcess):
+        return process.status() != psutil.STATUS_ZOMBIE
+    return False
+
+
 def _brokers_of(bench: int, count: int) -> list[psutil.Process]:
     """None, or all that many."""
     started = psutil.Process(bench).children(recursive=True)
@@ -306,7 +314,7 @@ def _brokers_of(bench: int, count: int) -> list[psutil.Process]:
 
 
 @pytest.mark.process
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_bench_that_is_ended_by_a_signal_stops_its_brokers(number: signal.Signals, tmp_path: Path) -> None:
     options = ["--only", "P19", "--without-apache", "--dir", tmp_path]
     command = [sys.executable, "-c", UNCALIBRATED, *options]
@@ -318,6 +326,20 @@ def test_a_bench_that_is_ended_by_a_signal_stops_its_brokers(number: signal.Sign
     assert said.endswith("benchmarks: stopped; nothing is left running\n")
     assert bench.returncode == 128 + number
     assert not [broker for broker in brokers if broker.is_running()]
+
+
+@pytest.mark.process
+def test_the_brokers_of_a_bench_that_is_killed_end_with_it(tmp_path: Path) -> None:
+    options = ["--only", "P19", "--without-apache", "--dir", tmp_path]
+    command = [sys.executable, "-c", UNCALIBRATED, *options]
+    with started(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as bench:
+        brokers = eventually(lambda: _brokers_of(bench.pid, 3), 60, "three brokers are started")
+        bench.kill()
+    try:
+        eventually(lambda: not any(map(_lives, brokers)), 30, "no broker lives")
+    finally:
+        for broker in filter(_lives, brokers):
+            broker.kill()
 
 
 def test_the_client_uses_no_more_of_a_core_than_it_has_time(monkeypatch, capsys):
