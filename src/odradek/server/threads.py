@@ -26,7 +26,7 @@ class Threads(ThreadPoolExecutor):
         self._come = 0
 
     def _adjust_thread_count(self) -> None:
-        """At the end of `submit` (CPython 3.11 to 3.14): the work is in the queue, and whichever thread is there takes it."""
+        """At the end of `submit` (CPython 3.11 to 3.15): the work is in the queue, and whichever thread is there takes it."""
         self._come += 1
         if self._is_waiting or self._could_start():
             return

@@ -20,7 +20,9 @@ from tests.mutants.table import EXHIBITS
 
 
 @click.command()
-@click.option("--only", multiple=True, help="A name in the table; may be given several times.")
+@click.option(
+    "--only", multiple=True, help="Names in the table, as in 1483,7152; may be given several times."
+)
 @click.option("--seeds", default=60, show_default=True, help="Most seeds from each of three starting points.")
 @click.option("--seeds-for", type=click.Choice(["all", "unseen"]), default="all", show_default=True)
 @click.option(
@@ -52,13 +54,14 @@ def main(
         os.environ["PYTHONHASHSEED"] = "0"  # seeds are only the same runs with fixed hashes
         os.execv(sys.executable, [sys.executable, "-m", "tests.mutants.museum", *sys.argv[1:]])
     names = [exhibit.name for exhibit in EXHIBITS]
-    for name in only:
+    wanted = [name for some in only for name in some.split(",")]
+    for name in wanted:
         if name not in names:
             guess = nearest(name, dict.fromkeys(names))
             hint = f"did you mean {guess}?" if guess else "docs/museum.md lists all of them"
             raise click.BadParameter(f"no exhibit {name}; {hint}", param_hint="--only")
     paths = sorted(Path(scenarios).glob("*.txt"))
-    exhibits = [exhibit for exhibit in EXHIBITS if not only or exhibit.name in only]
+    exhibits = [exhibit for exhibit in EXHIBITS if not wanted or exhibit.name in wanted]
     told: dict[str, Caught | None] = {}
     click.echo("| KAFKA | what users met | first scenario | as |")
     click.echo("|---|---|---|---|")

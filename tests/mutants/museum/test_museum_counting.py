@@ -121,5 +121,15 @@ def test_an_exhibit_that_is_not_there_is_said_and_nothing_passes_for_caught(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("PYTHONHASHSEED", "0")
-    answer = CliRunner().invoke(main, ["--only", "7152x", "--seeds", "0"])
-    assert answer.exit_code == 2 and "no exhibit 7152x; did you mean 7152?" in answer.output
+    for names in ("7152x", "1483,7152x"):
+        answer = CliRunner().invoke(main, ["--only", names, "--seeds", "0"])
+        assert answer.exit_code == 2 and "no exhibit 7152x; did you mean 7152?" in answer.output
+
+
+def test_exhibits_are_named_with_a_comma_or_one_option_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONHASHSEED", "0")
+    monkeypatch.setattr("tests.mutants.museum.__main__.by_scenarios", lambda exhibit, paths: None)
+    for names in (["--only", "1483,7152"], ["--only", "1483", "--only", "7152"]):
+        answer = CliRunner().invoke(main, [*names, "--seeds", "0"])
+        rows = [line.split(" | ")[0] for line in answer.output.splitlines()[2:4]]
+        assert sorted(rows) == ["| 1483", "| 7152"]
