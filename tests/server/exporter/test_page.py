@@ -1,5 +1,6 @@
 """What brokers tell Prometheus, read by its own parser, beside what really happened."""
 
+import platform
 import socket
 import struct
 import urllib.request
@@ -14,6 +15,7 @@ from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient
 from prometheus_client.parser import text_string_to_metric_families
 
+from odradek import __version__
 from odradek.model.cluster import ReplicaAssignment
 from odradek.model.error_codes import ErrorCode
 from odradek.model.facts import DeleteTopicsRequested
@@ -291,6 +293,12 @@ def test_every_family_is_there_once_and_the_dashboards_find_theirs(cluster: Runn
     assert sorted(heads) == sorted(family.name for family in families())
     assert len(set(heads)) == len(heads)
     assert set(heads) >= STRIMZI | KAFKA_EXPORTER
+
+
+def test_each_broker_tells_its_release_and_its_python(cluster: RunningCluster) -> None:
+    for broker in cluster.cluster.ids:
+        told = read(cluster, broker)
+        assert of(told, "odradek_build_info", version=__version__, python=platform.python_version()) == 1
 
 
 def test_connections_are_counted_while_they_are_open(cluster: RunningCluster) -> None:
