@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from odradek.cli import cluster_health, main, output, waiting
+from odradek.cli import cluster_health, main, output, silent_brokers, waiting
 from odradek.cli.waiting import wait_for_cluster
 from odradek.client import sync
 from odradek.client.sync import ClusterView
@@ -18,6 +18,7 @@ from tests.support import eventually
 
 def report(monkeypatch: pytest.MonkeyPatch, seen: ClusterView, minimum: int) -> dict[str, Any]:
     monkeypatch.setattr(cluster_health, "min_insync_replicas", lambda *_: dict.fromkeys(seen.topics, minimum))
+    monkeypatch.setattr(cluster_health, "silent_brokers", lambda *_: {})
     client: Any = SimpleNamespace(cluster=lambda: seen)
     return cluster_health.health_report(client)
 
@@ -52,6 +53,7 @@ def test_what_is_not_known_is_not_called_healthy(
 
     seen = view([1, 2], pair=[([1, 2], [])])
     monkeypatch.setattr(cluster_health, "min_insync_replicas", lost)
+    monkeypatch.setattr(cluster_health, "silent_brokers", lambda *_: {})
     client: Any = SimpleNamespace(cluster=lambda: seen)
     found = cluster_health.health_report(client)
     assert not found["healthy"]
@@ -99,6 +101,25 @@ def test_a_client_that_may_not_read_settings_is_told_which_right_it_lacks_and_no
     with cluster.inject("DescribeConfigs", error="TOPIC_AUTHORIZATION_FAILED"):
         code, out, _ = shell("cluster", "health")
         assert code == 1 and out.startswith("NOT healthy: "), "what is seen to be wrong is"
+
+
+def test_a_broker_that_is_registered_and_does_not_answer_is_not_called_healthy(
+    start_cluster: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that has died counts as live, and leads, as long as the store has no room to end its session."""
+    monkeypatch.setattr(silent_brokers, "ANSWER_WITHIN_S", 0.5)
+    cluster, shell = start_cluster(3)
+    victim = next(b for b in (2, 3) if b != cluster.controller)
+    shell.ok("topic", "create", "t", "--assign", f"{victim},1")
+    eventually(lambda: shell("cluster", "health")[0] == 0, what="it is healthy")
+    with cluster.paused(victim, session_ends_after_s=None):
+        code, out, _ = shell("cluster", "health")
+    assert code == 3 and out.startswith("not known to be healthy: 1 partition, "), out
+    assert (
+        f"not known: whether broker {victim} lives: " in out
+        and f"start broker {victim} if it has ended" in out
+    )
+    assert eventually(lambda: shell("cluster", "health")[0] == 0, what="it answers again")
 
 
 def test_where_nobody_answers_it_is_not_known_that_the_cluster_is_unwell(

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from odradek.advisor.what_if import WhatIf, what_if
+from odradek.cli import silent_brokers
 from odradek.cli.journal import files
 from odradek.cli.sources import Source
 from odradek.cli.why import answers_for, measure
@@ -68,6 +69,26 @@ def test_a_broker_that_is_lost_for_good_is_drained_as_it_is_said(
     shell.ok(*said.split(), "--out", plan)
     shell.ok("reassign", "apply", plan, "--wait")
     eventually(lambda: shell("why", "lost")[0] == 0, what="it is well without the lost one")
+
+
+def test_a_leader_that_is_registered_and_does_not_answer_does_not_lead_well(
+    start_cluster: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that has died counts as live, and leads, as long as the store has no room to end its session."""
+    monkeypatch.setattr(silent_brokers, "ANSWER_WITHIN_S", 0.5)
+    cluster, shell = start_cluster(3)
+    victim = next(b for b in (2, 3) if b != cluster.controller)
+    shell.ok("topic", "create", "led", "--assign", f"{victim},1:1,{victim}")
+    eventually(lambda: shell("why", "led")[0] == 0, what="every replica is in sync")
+    with cluster.paused(victim, session_ends_after_s=None):
+        code, out, _ = shell("why", "led")
+        assert code == 1 and out.startswith("1 of 2 partitions of led is not well.\nled-0 is offline ("), out
+        assert f": broker {victim} does not answer (" in out
+        assert f"Remedy: start broker {victim} if it has ended" in out
+        assert "not known: whether" not in out, "it is said once"
+        code, out, _ = shell("why", "led-1")
+        assert code == 0 and out.startswith("led-1 is well: ")
+        assert f"not known: whether broker {victim} lives: " in out
 
 
 def test_a_partition_that_is_not_led_by_its_preferred_replica_is_well_and_could_be_quicker(

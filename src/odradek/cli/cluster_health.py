@@ -12,6 +12,7 @@ import click
 
 from odradek.cli.controller_calls import poll
 from odradek.cli.output import bootstrap_option, json_option, print_json, print_table
+from odradek.cli.silent_brokers import not_known_to_live, silent_brokers
 from odradek.model.counted import counted
 from odradek.model.printable import named, printable
 
@@ -77,12 +78,14 @@ def _look(client: "SyncClient", watch: bool, as_json: bool) -> NoReturn:
 
 
 def health_report(client: "SyncClient") -> dict[str, Any]:
-    """One picture of the cluster, from Metadata, the topics' min.insync.replicas and what groups have committed. What a broker does not tell is
-    noted, and the rest is shown."""
+    """One picture of the cluster, from Metadata, a sign of life of each broker, the topics' min.insync.replicas and what groups have committed. What a
+    broker does not tell is noted, and the rest is shown."""
     from odradek.cli.groups.lags import lags
 
     view = client.cluster()
-    unknown = [f"topic {name}: {code.name}" for name, code in sorted(view.errors.items())]
+    silent = silent_brokers(client, view.brokers)
+    unknown = [not_known_to_live(broker, why) for broker, why in silent.items()]
+    unknown += [f"topic {name}: {code.name}" for name, code in sorted(view.errors.items())]
     minimums = min_insync_replicas(client, sorted(view.topics), unknown)
     leads = dict.fromkeys(view.brokers, 0)
     follows = dict.fromkeys(view.brokers, 0)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 import click
 
 from odradek.cli.output import Failed, fail, json_option, print_json
+from odradek.cli.silent_brokers import REMEDY, not_known_to_live, silent_brokers
 from odradek.cli.sources import Source, open_source, source_options
 from odradek.model.counted import counted, numbered
 
@@ -148,18 +149,25 @@ def answers_for(source: Source, target: str, bootstrap: str | None, unknown: lis
     if context.is_queued_for_deletion(topic):
         tree = why_not_deleted(context, topic, knows_answers=is_controllers)
         return [Answer(topic, f"{topic} is being deleted, and is not gone yet: {tree.detail}.", (tree,))]
-    measured = {}
+    measured, silent = {}, {}
     if bootstrap is not None:
+        silent = members_that_are_silent(context, partitions, bootstrap)
         if remembered is not None and any(where in context.removals for where in partitions):
             owed_since(context, remembered)
         short = [where for where in partitions if _lacks_replicas(context, where)]
         measured = measure(context, short[:SHOWN_PARTITIONS], bootstrap)
     answers = []
+    led_in_silence: set[int] = set()
     led, starts = partitions_led(context), Starts(context)
     for where in partitions:
         trees = why_partition(context, where, source.now_ms, measured.get(where), starts)
+        state = context.leadership(where)
+        if trees[0].holds and state is not None and state.leader in silent:
+            trees = (led_by_nobody_who_answers(trees[0], state.leader, silent[state.leader]), *trees[1:])
+            led_in_silence.add(state.leader)
         slow = why_slow(context, where, led) if trees[0].holds else None
         answers.append(Answer(str(where), sentence(where, trees), trees, slow))
+    unknown += [not_known_to_live(b, why) for b, why in silent.items() if b not in led_in_silence]
     if remembered is not None and remembered.broker == source.controller and remembered is not context:
         answers += out_of_service(context, remembered, topic)
     return answers
@@ -191,6 +199,28 @@ def out_of_service(
     tree = replace(tree, because=(cause,))
     said = f"{topic} is out of service at the controller, while its leaders serve as long as they live: {_reason(cause)}."
     return [Answer(topic, f"{said} Remedy: {cause.unblocked_by}.", (tree,), is_of_topic=True)]
+
+
+def members_that_are_silent(
+    context: "ControllerContext", partitions: "list[TopicPartition]", bootstrap: str
+) -> dict[int, str]:
+    """Of the ISRs of these partitions those that are registered and do not answer, and why."""
+    from odradek.client.sync import SyncClient
+
+    states = [state for where in partitions if (state := context.leadership(where)) is not None]
+    members = {broker for state in states for broker in state.isr if broker in context.brokers}
+    with SyncClient(bootstrap) as client:
+        client.cluster([])
+        return silent_brokers(client, members)
+
+
+def led_by_nobody_who_answers(leads: "Why", leader: int, why: str) -> "Why":
+    """`leads`: that the partition has a leader, as Metadata has it."""
+    from odradek.advisor.explain import Why
+    from odradek.model.values import replace
+
+    silent = Why(f"broker {leader} answers", False, why, REMEDY.format(leader))
+    return replace(leads, holds=False, because=(silent,))
 
 
 def measure(
@@ -329,6 +359,7 @@ def _reason(leaf: "Why") -> str:
     for yes, no in (
         (" is in the ISR", " is not in the ISR"),
         (" is live", " is not live"),
+        (" answers", " does not answer"),
         (" leads no more than its share", " leads more than its share"),
         (" leads", " does not lead"),
         (" has deleted", " has not deleted"),

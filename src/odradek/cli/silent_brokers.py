@@ -1,0 +1,32 @@
+"""Brokers that Metadata names and that do not answer. One that has ended is named as long as its session with the metadata store
+cannot be ended (the store's disk is full, for instance), and leads its partitions as long."""
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from odradek.client.sync import SyncClient
+
+ANSWER_WITHIN_S = 2.0
+REMEDY = (
+    "start broker {0} if it has ended; the logs of the others say why it still counts as live. If it runs, it hangs, or this client "
+    "cannot reach it"
+)
+
+
+def silent_brokers(client: "SyncClient", brokers: Iterable[int]) -> dict[int, str]:
+    """Why each that gives no answer gives none."""
+    from odradek.client.sync_connection import NO_ANSWER
+    from odradek.protocol.messages.api_versions import ApiVersionsRequest
+
+    silent = {}
+    for broker in sorted(set(brokers)):
+        try:
+            client.call(broker, ApiVersionsRequest(), timeout_s=ANSWER_WITHIN_S)
+        except NO_ANSWER as error:
+            silent[broker] = str(error).removeprefix(f"broker {broker}: ")
+    return silent
+
+
+def not_known_to_live(broker: int, why: str) -> str:
+    return f"whether broker {broker} lives: {why}; {REMEDY.format(broker)}"
