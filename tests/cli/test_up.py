@@ -536,3 +536,27 @@ def test_listeners_of_ones_own_have_the_port_at_which_the_broker_is_waited_for()
         )  # --port 0 is refused by the same rule
     with pytest.raises(click.UsageError, match="2 brokers cannot have the same"):
         up_module.parse_settings(("listeners=A://127.0.0.1:7001",), 2)
+
+
+def test_an_advertised_address_at_which_nobody_serves_is_said_and_one_that_is_forwarded_is_not():
+    """Clients waited, and `up` did for a minute, without a word."""
+    with socket.create_server(("127.0.0.1", 0)) as forwarder, socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        there, nowhere = forwarder.getsockname()[1], closed.getsockname()[1]
+
+        def said(advertised, listeners="A://127.0.0.1:7000"):
+            given = (f"listeners={listeners}", f"advertised.listeners={advertised}")
+            return list(up_module.nobody_serves_at(up_module.parse_settings(given, 1), 7000))
+
+        assert said(f"A://127.0.0.1:{there}") == said("A://127.0.0.1:7000") == said("A://127.0.0.1:0") == []
+        (sentence,) = said(f"A://127.0.0.1:{nowhere}")
+        assert (
+            f"A sends clients to 127.0.0.1:{nowhere}, where nobody answers (Connection refused)" in sentence
+        )
+        assert "forward that port to the broker's" in sentence
+        both = "A://127.0.0.1:7000,B://127.0.0.1:7001"
+        (sentence,) = said(f"A://127.0.0.1:7000,B://127.0.0.1:{nowhere}", both)
+        assert ": B sends clients" in sentence
+        alone = {"advertised.listeners": f"PLAINTEXT://127.0.0.1:{nowhere}"}
+        assert len(list(up_module.nobody_serves_at(alone, 7000))) == 1
+        assert list(up_module.nobody_serves_at(alone, nowhere)) == []

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 USUAL_PORT = 9092
 POLL_S = 0.1
+PROBE_S = 1.0  # an address that is advertised
 STOP_S = 60.0  # a busy machine needs longer than the seconds that it takes; whoever cannot wait presses Ctrl-C again
 SAYS_WHY = "odradek: "  # how the last line of a broker begins that ends for a reason of its own
 # What a directory may hold already: a cluster of before, or what mkfs makes.
@@ -101,6 +102,8 @@ def up(
             check_directory(directory)
             first, metrics = rows_of_ports(port, metrics_port, brokers)
             check_listeners(values, first)
+            for sentence in nobody_serves_at(values, first):
+                print(f"odradek: {sentence}", file=sys.stderr, flush=True)
             make_directory(directory)
             ensemble = stack.enter_context(running_zookeeper(directory, zookeeper, as_json))
             run(directory, brokers, first, metrics, values, ensemble, as_json)
@@ -335,6 +338,31 @@ def check_listeners(settings: dict[str, str], first: int | None) -> None:
         raise click.UsageError(
             f"--set listeners: none has the port of --port, at which the broker is waited for; {remedy}"
         )
+
+
+def nobody_serves_at(settings: dict[str, str], first: int | None) -> Iterator[str]:
+    """A sentence for each address of `advertised.listeners` that is no port of the broker's, and that nobody forwards yet."""
+    import socket
+
+    from odradek.model.listeners import parse_listeners
+
+    advertised = settings.get("advertised.listeners")
+    if not advertised:
+        return
+    own = {first}
+    if "listeners" in settings:
+        own = {listener.port for listener in parse_listeners("listeners", settings["listeners"])}
+    for listener in parse_listeners("advertised.listeners", advertised):
+        if not listener.port or listener.port in own:
+            continue
+        try:
+            socket.create_connection((listener.host or socket.gethostname(), listener.port), PROBE_S).close()
+        except OSError as error:
+            yield (
+                f"--set advertised.listeners: {listener.name} sends clients to {listener.host}:{listener.port}, where nobody answers "
+                f"({error.strerror or error}); forward that port to the broker's, or name the broker's. The broker reaches itself by "
+                "the listener of brokers, and is not ready before it does"
+            )
 
 
 def taken_of(first: int, count: int) -> tuple[int, str] | None:
