@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from odradek.cli import log_dirs
 from odradek.cli.reassign.directories import still_coming
 from odradek.client.sync import SyncClient
 from odradek.model.error_codes import ErrorCode
@@ -130,3 +131,19 @@ def test_a_broker_that_is_silent_does_not_keep_back_the_directories_of_the_other
     assert err == "odradek: log directories of broker 2 are not known: broker 2: no answer in time\n"
     code, out, err = shell("log", "dirs", "--broker", "2")
     assert (code, out) == (1, "") and err == "odradek: broker 2: no answer in time\n"
+
+
+def test_what_lies_there_and_is_not_served_is_shown_apart(capsys: pytest.CaptureFixture[str]) -> None:
+    """As after an older copy of the store was restored: its broker knows no such replica, and says no lag."""
+
+    def replica(partition: str, lag: int, *, is_future: bool = False) -> dict[str, Any]:
+        return {"partition": partition, "bytes": 70, "lag": lag, "is_future": is_future}
+
+    row = {"broker": 1, "directory": "/a", "error": None, "usable_bytes": None}
+    well = [replica("led-0", 0), replica("led-1", 0, is_future=True), replica("led-2", -1, is_future=True)]
+    log_dirs.show([{**row, "replicas": well}])
+    assert "NOT SERVED" not in capsys.readouterr().out
+    log_dirs.show([{**row, "replicas": [*well, replica("newer-0", -1)]}])
+    _, said = capsys.readouterr().out.split("NOT SERVED")
+    assert said.splitlines()[1].split() == ["newer-0", "1", "/a", "70", "B"]
+    assert "led" not in said and "Nobody deletes them." in said

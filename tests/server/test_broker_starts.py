@@ -10,6 +10,9 @@ from odradek.log.checkpoints import META_PROPERTIES
 from odradek.log.errors import StorageError
 from odradek.log.files import LOCK_NAME, TEMPORARY_SUFFIX
 from odradek.log.log_manager import LogManager
+from odradek.model.cluster import ReplicaAssignment
+from odradek.model.facts import TopicAssignment
+from odradek.model.ids import BrokerId, TopicId, TopicPartition
 from odradek.model.settings import BrokerSettings
 from odradek.server import broker_runtime
 from odradek.server.broker_runtime import BrokerRuntime
@@ -17,7 +20,7 @@ from odradek.server.cut_off import SO_OFTEN
 from odradek.server.environment import Environment
 from odradek.server.exit_codes import STORE, exit_code_of
 from odradek.server.registration import prepare_tree
-from odradek.store import api, layout, transactions
+from odradek.store import api, layout, pending_deletions, transactions
 from odradek.store.memory_session import MemoryEnsemble
 
 
@@ -78,6 +81,41 @@ def test_where_none_is_of_use_the_start_says_why(tmp_path: Path, fault: Callable
     fault(bad)
     with pytest.raises(StorageError, match=str(bad)):
         started(bad)
+
+
+def test_logs_of_topics_that_the_store_does_not_know_are_named_at_the_start_and_kept(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As after an older copy of the store was restored. Of a topic that is deleted the controller has the log deleted."""
+    for name in ("newer-0", "newer-1", "known-0", "deleted-0"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / f"{0:020d}.log").touch()
+
+    async def run() -> None:
+        environment = Environment(asyncio.get_running_loop())
+        ensemble = MemoryEnsemble()
+        store = await ensemble.open_session()
+        topic = TopicId(b"\1" * 16)
+        owed = pending_deletions.write_pending_deletions(BrokerId(1), {TopicPartition("deleted", 0): topic})
+        node = layout.encode_topic(TopicAssignment("known", topic, {0: ReplicaAssignment((BrokerId(2),))}))
+        known = api.ConditionalOps(
+            (api.Put(layout.topic_path("known"), node),), parents=("/brokers", layout.TOPICS)
+        )
+        await store.write([owed, known], None)
+        settings = {"broker.id": "1", "listeners": "PLAINTEXT://127.0.0.1:0", "log.dirs": str(tmp_path)}
+        runtime = BrokerRuntime(BrokerSettings(settings), environment, ensemble)
+        try:
+            await runtime.start()
+        finally:
+            await runtime.stop(is_controlled=False)
+            await asyncio.to_thread(environment.close)
+
+    asyncio.run(run())
+    (said,) = [m for m in caplog.messages if "the store does not know" in m]
+    assert said.startswith(
+        "2 logs are here of topics that the store does not know: newer-0, newer-1. Nobody "
+    )
+    assert (tmp_path / "newer-0").is_dir() and (tmp_path / "newer-1").is_dir()
 
 
 def deleted(kind: str, name: str) -> api.ConditionalOps:

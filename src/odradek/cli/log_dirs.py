@@ -84,6 +84,25 @@ def show(found: list[dict[str, Any]]) -> None:
                 for row, replica in moving
             ],
         )
+    unserved = [(row, replica) for row in found for replica in row["replicas"] if is_unserved(replica)]
+    if unserved:
+        print()
+        print_table(
+            ("not served", "broker", "directory", "bytes"),
+            [
+                (replica["partition"], row["broker"], row["directory"], shown_bytes(replica["bytes"]))
+                for row, replica in unserved
+            ],
+        )
+        print(
+            "No topic assigns these to their broker (its store may be an older copy), or its controller has not told it of them yet. "
+            "Nobody deletes them."
+        )
+
+
+def is_unserved(replica: dict[str, Any]) -> bool:
+    """It lies there, and its broker knows nothing of such a replica: then its lag is not known (KIP-113)."""
+    return replica["lag"] < 0 and not replica["is_future"]
 
 
 def directories_of(client: "SyncClient", broker: int, topics: tuple[str, ...] = ()) -> list[dict[str, Any]]:

@@ -8,7 +8,7 @@ callbacks that end in `end_turn`, save for the life of a session with the store,
 import asyncio
 import logging
 import socket
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import TYPE_CHECKING, TypeVar
 
 from odradek import __version__
@@ -23,6 +23,7 @@ from odradek.log.files import Directory, OsDirectory
 from odradek.log.log_manager import LogManager
 from odradek.log.partition_log import PartitionLog
 from odradek.model.cluster import BrokerRegistration, Endpoint
+from odradek.model.counted import first_of
 from odradek.model.entity_names import escape_entity
 from odradek.model.ids import BrokerId, ControllerEpoch, TopicPartition
 from odradek.model.listeners import parse_metrics_listener
@@ -56,6 +57,7 @@ from odradek.server.shutdown_refusal import (
     warn_of_only_replicas,
 )
 from odradek.server.store_sessions import RETRY_S, StoreSessions
+from odradek.server.unknown_topics import logs_of_unknown_topics
 from odradek.store import api
 from odradek.store.facts import all_configs
 
@@ -65,6 +67,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger("odradek.server")
 
 HOUSEKEEPING_S = 1.0
+SHOWN_LOGS = 10  # of topics that the store does not know
 T = TypeVar("T")
 
 
@@ -206,8 +209,9 @@ class BrokerRuntime:
         for path, failure in self._logs.offline_directories.items():
             if path not in left_out:
                 logger.error("this log directory is left out: %s", failure)
-        await self._answered(lambda: self._read_configs(store, topic_configs))
+        configured = await self._answered(lambda: self._read_configs(store, topic_configs))
         await self._load_logs(self._logs)
+        await self._tell_of_unknown_topics(store, self._logs, configured)
         parts = self.parts = self._make_parts(cluster_id, topic_configs, self._logs, store)
         self._show_metrics(parts)
         is_registered = parts.sessions.is_registered
@@ -280,8 +284,8 @@ class BrokerRuntime:
             logger.error("this log directory is left out: %s", failure)
         return found, failures
 
-    async def _read_configs(self, store: api.Store, topic_configs: TopicConfigs) -> None:
-        """What recovery needs of them; changes are heard once the logs are loaded."""
+    async def _read_configs(self, store: api.Store, topic_configs: TopicConfigs) -> set[str]:
+        """What recovery needs of them; changes are heard once the logs are loaded. The topics that have some, if only none set."""
         dynamic = DynamicSettings(self.settings)
         for fact in await all_configs(store, "brokers"):
             if fact.entity_name not in (EVERY_BROKER, str(self.broker_id)):
@@ -295,6 +299,7 @@ class BrokerRuntime:
             dynamic.current,
             {fact.entity_name: KEEP_EVERYTHING if fact.unreadable else fact.config for fact in topics},
         )
+        return {fact.entity_name for fact in topics}
 
     async def _load_logs(self, logs: LogManager) -> None:
         # Where the start is cut short the directories are let go of, and the thread must have done so before.
@@ -303,6 +308,22 @@ class BrokerRuntime:
             logger.warning("%s", note)
         check_directories(logs)
         logger.info("%d logs in %d directories loaded", report.logs, len(logs.directories))
+
+    async def _tell_of_unknown_topics(
+        self, store: api.Store, logs: LogManager, configured: Collection[str]
+    ) -> None:
+        here = {*logs.logs, *logs.refused, *logs.ambiguous}
+        unknown = await self._answered(
+            lambda: logs_of_unknown_topics(store, self.broker_id, here, configured)
+        )
+        if unknown:
+            logger.warning(
+                "%s here of topics that the store does not know: %s. Nobody serves or deletes them. If an older copy of the store was "
+                "restored, these topics were created since; where nobody needs their records, remove the directories while this "
+                "broker is stopped",
+                "1 log is" if len(unknown) == 1 else f"{len(unknown)} logs are",
+                first_of(unknown, SHOWN_LOGS),
+            )
 
     def _make_parts(
         self, cluster_id: str, topic_configs: TopicConfigs, logs: LogManager, store: api.Store

@@ -368,8 +368,8 @@ EXHIBITS: tuple[Mutant, ...] = (
         (
             Edit(
                 "server.broker_runtime:BrokerRuntime.start",
-                "await self._answered(lambda: self._read_configs(store, topic_configs))",
-                "pass",
+                "configured = await self._answered(lambda: self._read_configs(store, topic_configs))",
+                "configured = set()",
             ),
             # As logs were that nothing beside them told of their gaps.
             Edit("log.log_state:LogState.note_gaps", "self.directory.open(OFFSET_GAPS, create=True)", "pass"),
