@@ -28,7 +28,7 @@ from odradek.client.sync import SyncClient
 from odradek.server import exit_codes
 from odradek.testing.process_cluster import BrokerProcess, free_ports
 from tests.cli.conftest import Shell
-from tests.support import eventually
+from tests.support import eventually, started
 
 pytestmark = pytest.mark.process
 CLOCK_TICK_MS = 10  # how exactly the system remembers when a process began
@@ -329,6 +329,23 @@ def test_a_second_cluster_in_the_same_directory_leaves_the_first_one_as_it_is(up
         f"odradek: a cluster runs in {directory} already; stop it, or name another --dir\n"
     )
     assert config.read_text() == before
+
+
+def test_of_two_that_begin_in_one_directory_at_once_one_has_it(tmp_path):
+    """Each took the other's broker for its own, or waited a minute for one that served at another port."""
+    command = [*UP, "--brokers", "1", "--port", "0", "--json", "--dir", str(tmp_path / "both")]
+    with (
+        started(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as one,
+        started(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as other,
+    ):
+        eventually(lambda: one.poll() is not None or other.poll() is not None, 60, "one of them is refused")
+        refused, has_it = (one, other) if one.poll() is not None else (other, one)
+        assert (refused.returncode, refused.stdout.read()) == (1, "")
+        said = json.loads(refused.stderr.read())["error"]
+        assert said == f"a cluster runs in {tmp_path / 'both'} already; stop it, or name another --dir"
+        assert json.loads(has_it.stdout.readline())["brokers"], "and the other one serves"
+        has_it.send_signal(signal.SIGINT)
+        assert has_it.wait(60) == 0
 
 
 def test_a_directory_that_cannot_be_made_is_one_sentence(tmp_path):

@@ -30,6 +30,7 @@ from odradek.model.ids import LAST_PORT
 from odradek.model.listeners import METRICS_LISTENER
 
 if TYPE_CHECKING:
+    from odradek.log.files import Lock
     from odradek.testing.process_cluster import ProcessCluster
     from odradek.testing.zookeeper import ZooKeeperEnsemble
 
@@ -105,6 +106,7 @@ def up(
             for sentence in nobody_serves_at(values, first):
                 print(f"odradek: {sentence}", file=sys.stderr, flush=True)
             make_directory(directory)
+            stack.callback(hold(directory).release)
             ensemble = stack.enter_context(running_zookeeper(directory, zookeeper, as_json))
             run(directory, brokers, first, metrics, values, ensemble, as_json)
         except Stop:
@@ -260,10 +262,10 @@ def check_directory(directory: Path) -> None:
     """Before anything is written. A second cluster would put its ports over those of one that runs there; among files
     of somebody else it would be hard to remove."""
     from odradek.log.errors import DirectoryInUse
-    from odradek.log.files import OsDirectory
+    from odradek.log.files import LOCK_NAME, OsDirectory
 
     try:
-        names = os.listdir(directory)
+        names = [name for name in os.listdir(directory) if name != LOCK_NAME]
     except FileNotFoundError:
         return
     except OSError as error:
@@ -276,7 +278,7 @@ def check_directory(directory: Path) -> None:
         for data in sorted(directory.glob("broker-*/data")):
             OsDirectory(str(data)).lock().release()
     except DirectoryInUse:
-        fail(f"a cluster runs in {directory} already; stop it, or name another --dir")
+        _runs_already(directory)
 
 
 def make_directory(directory: Path) -> None:
@@ -284,6 +286,21 @@ def make_directory(directory: Path) -> None:
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
         _cannot_be_had(directory, error)
+
+
+def hold(directory: Path) -> "Lock":
+    """Until it is released: of two that begin at once neither has a broker whose directory would be in use."""
+    from odradek.log.errors import DirectoryInUse
+    from odradek.log.files import OsDirectory
+
+    try:
+        return OsDirectory(str(directory)).lock()
+    except DirectoryInUse:
+        _runs_already(directory)
+
+
+def _runs_already(directory: Path) -> NoReturn:
+    fail(f"a cluster runs in {directory} already; stop it, or name another --dir")
 
 
 def _cannot_be_had(directory: Path, error: OSError) -> NoReturn:
