@@ -85,7 +85,10 @@ def test_what_is_not_there_is_said_and_not_made(capfd, directory, tmp_path):
     missing = tmp_path / "elsewhere.sqlite"
     code, _, err = run(capfd, "store", "ls", "--store", missing)
     assert code == 1
-    assert f"there is no store at {missing}" in err
+    assert (
+        f"there is no store at {missing}; --store takes its file, its directory, or a broker's properties"
+        in err
+    )
     assert not missing.exists()
     empty = tmp_path / "empty"
     empty.mkdir()
@@ -164,7 +167,9 @@ def test_an_import_spoils_nothing(capfd, directory, tmp_path):
     assert code == 1
     assert "the export was cut off: 4 of 5 nodes are there" in err
     file.write_text("")
-    assert run(capfd, "store", "import", file, "--store", other)[2] == "odradek: the export is empty\n"
+    assert (
+        run(capfd, "store", "import", file, "--store", other)[2] == f"odradek: {file}: the export is empty\n"
+    )
     assert not other.exists()
     code, _, err = run(capfd, "store", "import", tmp_path, "--store", other)
     assert code == 2
@@ -331,3 +336,11 @@ def test_every_kind_of_node_that_brokers_read_is_checked(path, bad):
     stat = Stat(0, 0, 1, 1, 0)
     assert why_unreadable(path, Node(bad.encode(), stat)).startswith(f"{path}: ")
     assert why_unreadable("/somebody/elses", Node(bad.encode(), stat)) is None
+
+
+def test_a_file_that_is_no_export_is_named(capfd, tmp_path):
+    (notes := tmp_path / "notes.txt").write_text("none of it\n")
+    target = tmp_path / "new.sqlite"
+    code, out, err = run(capfd, "store", "import", notes, "--store", target)
+    assert (code, out) == (1, "") and err.startswith(f"odradek: {notes}: line 1: not JSON (")
+    assert "`odradek store export` writes such a file" in err and not target.exists()

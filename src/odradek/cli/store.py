@@ -133,7 +133,10 @@ def import_(file: Path, force: bool, place: Place, as_json: bool) -> None:
     """Load what `export` wrote to FILE into an empty store. No broker may run on it."""
     from odradek.store import portable
 
-    nodes = portable.decode(read_lines(file))
+    try:
+        nodes = portable.decode(read_lines(file))
+    except portable.CannotMove as error:
+        fail(f"{file}: {error}")
     with writing(place) as (session, run):
         run(portable.check_target(session, force=force))
         run(portable.write_all(session, nodes))

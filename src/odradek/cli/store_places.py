@@ -173,6 +173,10 @@ def existing_file(place: Place) -> Path:
                 where = f"its brokers keep it in ZooKeeper: --store {shlex.quote(str(properties))}"
                 break
         fail(f"there is no {STORE_FILE} in {directory.resolve()}; {where}")
+    if not place.file.exists():
+        fail(
+            f"there is no store at {place.file}; --store takes its file, its directory, or a broker's properties"
+        )
     return place.file
 
 

@@ -165,7 +165,9 @@ def _object(number: int, line: str) -> dict[str, Any]:
     try:
         value = json.loads(line)
     except (ValueError, RecursionError) as error:
-        raise CannotMove(f"line {number}: not JSON ({error})") from None
+        raise CannotMove(
+            f"line {number}: not JSON ({error}); `odradek store export` writes such a file"
+        ) from None
     if not isinstance(value, dict):
         raise CannotMove(f"line {number}: expected a JSON object, found {type(value).__name__}")
     return value
