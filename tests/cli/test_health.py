@@ -1,6 +1,7 @@
 """`cluster health`, of what Metadata says."""
 
 import json
+import threading
 from collections.abc import Callable
 from functools import partial
 from types import SimpleNamespace
@@ -12,6 +13,7 @@ from odradek.cli import cluster_health, main, output, silent_brokers, waiting
 from odradek.cli.waiting import wait_for_cluster
 from odradek.client import sync
 from odradek.client.sync import ClusterView
+from odradek.client.sync_connection import Unreachable
 from tests.cli.test_sources import view
 from tests.support import eventually
 
@@ -120,6 +122,25 @@ def test_a_broker_that_is_registered_and_does_not_answer_is_not_called_healthy(
         and f"start broker {victim} if it has ended" in out
     )
     assert eventually(lambda: shell("cluster", "health")[0] == 0, what="it answers again")
+
+
+def test_brokers_that_are_silent_are_waited_for_side_by_side() -> None:
+    """One after the other, each of them would cost its whole time."""
+    both = threading.Barrier(2)
+
+    class Own:
+        def __enter__(self) -> "Own":
+            return self
+
+        def __exit__(self, *_: object) -> None: ...
+
+        def call(self, broker: int, _: object) -> None:
+            if broker != 2:
+                both.wait(30)
+                raise Unreachable(f"broker {broker}: it hangs")
+
+    client: Any = SimpleNamespace(another=lambda _: Own())
+    assert silent_brokers.silent_brokers(client, [3, 2, 1, 3]) == {1: "it hangs", 3: "it hangs"}
 
 
 def test_where_nobody_answers_it_is_not_known_that_the_cluster_is_unwell(

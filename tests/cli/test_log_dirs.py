@@ -146,4 +146,4 @@ def test_what_lies_there_and_is_not_served_is_shown_apart(capsys: pytest.Capture
     log_dirs.show([{**row, "replicas": [*well, replica("newer-0", -1)]}])
     _, said = capsys.readouterr().out.split("NOT SERVED")
     assert said.splitlines()[1].split() == ["newer-0", "1", "/a", "70", "B"]
-    assert "led" not in said and "Nobody deletes them." in said
+    assert "led" not in said and "may not have been told yet" in said

@@ -348,6 +348,25 @@ def test_of_two_that_begin_in_one_directory_at_once_one_has_it(tmp_path):
         assert has_it.wait(60) == 0
 
 
+def test_who_looks_for_a_cluster_takes_no_lock_from_a_broker_that_starts(tmp_path):
+    """The look itself had the lock of each log directory for a moment, and a broker that started just then found it in use."""
+    data = tmp_path / "broker-1" / "data"
+    data.mkdir(parents=True)
+    lock = up_module.hold(tmp_path)
+    with pytest.raises(Failed, match=r"a cluster runs in .* already"):
+        check_directory(tmp_path)
+    assert list(data.iterdir()) == []
+    lock.release()
+    check_directory(tmp_path)
+    up_module.hold(tmp_path).release()
+
+
+def test_a_directory_whose_lock_cannot_be_written_is_one_sentence(tmp_path):
+    (tmp_path / ".lock").mkdir()
+    with pytest.raises(Failed, match=f"--dir {tmp_path}: .*; name a directory that you may write"):
+        up_module.hold(tmp_path)
+
+
 def test_a_directory_that_cannot_be_made_is_one_sentence(tmp_path):
     (tmp_path / "file").write_text("")
     directory = str(tmp_path / "file" / "up")
@@ -570,7 +589,13 @@ def test_an_advertised_address_at_which_nobody_serves_is_said_and_one_that_is_fo
         assert (
             f"A sends clients to 127.0.0.1:{nowhere}, where nobody answers (Connection refused)" in sentence
         )
-        assert "forward that port to the broker's" in sentence
+        assert "name an address of the broker's, or forward that one to it" in sentence
+        for unknown in ("nobody.invalid", "a" * 64, "a..b"):
+            for port in (7000, 0, nowhere):
+                (sentence,) = said(f"A://{unknown}:{port}")
+                assert f"to {unknown}:{port}, where nobody answers (" in sentence
+        (sentence,) = said(f"A://[::1]:{nowhere}")
+        assert f"[::1]:{nowhere}, where" in sentence
         both = "A://127.0.0.1:7000,B://127.0.0.1:7001"
         (sentence,) = said(f"A://127.0.0.1:7000,B://127.0.0.1:{nowhere}", both)
         assert ": B sends clients" in sentence

@@ -30,9 +30,8 @@ def test_what_is_watched_through_a_pipe_comes_at_once(monkeypatch: pytest.Monkey
 
     with monkeypatch.context() as patched:
         patched.setattr(cluster_health, "min_insync_replicas", lambda *_: {})
-        client: Any = type(
-            "Client", (), {"cluster": lambda _self: view([1], t=[([1], [])]), "call": lambda *_, **__: None}
-        )()
+        patched.setattr(cluster_health, "silent_brokers", lambda *_: {})
+        client: Any = type("Client", (), {"cluster": lambda _self: view([1], t=[([1], [])])})()
         healthy = cluster_health.health_report(client)
     monkeypatch.setattr(cluster_health, "health_report", report)
     monkeypatch.setattr(status_verb, "status_rows", runs)

@@ -95,8 +95,8 @@ def show(found: list[dict[str, Any]]) -> None:
             ],
         )
         print(
-            "No topic assigns these to their broker (its store may be an older copy), or its controller has not told it of them yet. "
-            "Nobody deletes them."
+            "What no topic assigns to its broker stays until somebody removes it (the store may be an older copy). A broker that has just "
+            "started may not have been told yet."
         )
 
 

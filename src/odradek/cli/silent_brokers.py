@@ -2,7 +2,7 @@
 cannot be ended (the store's disk is full, for instance), and leads its partitions as long."""
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from odradek.client.sync import SyncClient
@@ -15,17 +15,15 @@ REMEDY = (
 
 
 def silent_brokers(client: "SyncClient", brokers: Iterable[int]) -> dict[int, str]:
-    """Why each that gives no answer gives none."""
-    from odradek.client.sync_connection import NO_ANSWER
+    """Why each that gives no answer gives none, in the order of the ids."""
+    from odradek.client.sync_brokers import side_by_side
     from odradek.protocol.messages.api_versions import ApiVersionsRequest
 
-    silent = {}
-    for broker in sorted(set(brokers)):
-        try:
-            client.call(broker, ApiVersionsRequest(), timeout_s=ANSWER_WITHIN_S)
-        except NO_ANSWER as error:
-            silent[broker] = str(error).removeprefix(f"broker {broker}: ")
-    return silent
+    def ask(own: "SyncClient", broker: int) -> Any:
+        return own.call(broker, ApiVersionsRequest())
+
+    silent = side_by_side(client, ask, brokers, timeout_s=ANSWER_WITHIN_S).problems
+    return {broker: why.removeprefix(f"broker {broker}: ") for broker, why in silent.items()}
 
 
 def not_known_to_live(broker: int, why: str) -> str:

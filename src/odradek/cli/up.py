@@ -270,15 +270,20 @@ def check_directory(directory: Path) -> None:
         return
     except OSError as error:
         _cannot_be_had(directory, error)
-    if names and not any(fnmatch(name, of_ours) for name in names for of_ours in OF_A_CLUSTER):
+    if not names:
+        return
+    if not any(fnmatch(name, of_ours) for name in names for of_ours in OF_A_CLUSTER):
         fail(
             f"--dir {directory}: there are other files and no cluster; name an empty directory, or a new one"
         )
+    lock = hold(directory)  # another `up` starts brokers here: the look would be in the way of theirs
     try:
         for data in sorted(directory.glob("broker-*/data")):
             OsDirectory(str(data)).lock().release()
     except DirectoryInUse:
         _runs_already(directory)
+    finally:
+        lock.release()
 
 
 def make_directory(directory: Path) -> None:
@@ -290,13 +295,15 @@ def make_directory(directory: Path) -> None:
 
 def hold(directory: Path) -> "Lock":
     """Until it is released: of two that begin at once neither has a broker whose directory would be in use."""
-    from odradek.log.errors import DirectoryInUse
+    from odradek.log.errors import DirectoryInUse, StorageError
     from odradek.log.files import OsDirectory
 
     try:
         return OsDirectory(str(directory)).lock()
     except DirectoryInUse:
         _runs_already(directory)
+    except StorageError as error:
+        fail(f"--dir {directory}: {error.message}; name a directory that you may write")
 
 
 def _runs_already(directory: Path) -> NoReturn:
@@ -358,27 +365,31 @@ def check_listeners(settings: dict[str, str], first: int | None) -> None:
 
 
 def nobody_serves_at(settings: dict[str, str], first: int | None) -> Iterator[str]:
-    """A sentence for each address of `advertised.listeners` that is no port of the broker's, and that nobody forwards yet."""
+    """A sentence for each address of `advertised.listeners` whose name is not known, or that is no port of the broker's and that nobody
+    forwards yet."""
     import socket
 
+    from odradek.client.sync_connection import Address
     from odradek.model.listeners import parse_listeners
 
     advertised = settings.get("advertised.listeners")
     if not advertised:
         return
-    own = {first}
+    own = {0, first}
     if "listeners" in settings:
-        own = {listener.port for listener in parse_listeners("listeners", settings["listeners"])}
-    for listener in parse_listeners("advertised.listeners", advertised):
-        if not listener.port or listener.port in own:
-            continue
+        own.update(listener.port for listener in parse_listeners("listeners", settings["listeners"]))
+    for name, host, port in parse_listeners("advertised.listeners", advertised):
+        address = Address(host or socket.gethostname(), port)
         try:
-            socket.create_connection((listener.host or socket.gethostname(), listener.port), PROBE_S).close()
-        except OSError as error:
+            if port in own:  # nobody can be there before the broker
+                socket.getaddrinfo(*address)
+            else:
+                socket.create_connection(address, PROBE_S).close()
+        except (OSError, UnicodeError) as error:  # of a name with an empty label, or one of 64 characters
+            why = getattr(error, "strerror", None) or error
             yield (
-                f"--set advertised.listeners: {listener.name} sends clients to {listener.host}:{listener.port}, where nobody answers "
-                f"({error.strerror or error}); forward that port to the broker's, or name the broker's. The broker reaches itself by "
-                "the listener of brokers, and is not ready before it does"
+                f"--set advertised.listeners: {name} sends clients to {address}, where nobody answers ({why}); name an address of the "
+                "broker's, or forward that one to it. The broker reaches itself by the listener of brokers, and is not ready before it does"
             )
 
 

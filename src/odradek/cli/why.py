@@ -162,10 +162,10 @@ def answers_for(source: Source, target: str, bootstrap: str | None, unknown: lis
     for where in partitions:
         trees = why_partition(context, where, source.now_ms, measured.get(where), starts)
         state = context.leadership(where)
-        if trees[0].holds and state is not None and state.leader in silent:
-            trees = (led_by_nobody_who_answers(trees[0], state.leader, silent[state.leader]), *trees[1:])
-            led_in_silence.add(state.leader)
         slow = why_slow(context, where, led) if trees[0].holds else None
+        if trees[0].holds and state is not None and state.leader in silent:
+            trees, slow = (trees[0], leader_answers(where, state.leader, silent), *trees[1:]), None
+            led_in_silence.add(state.leader)
         answers.append(Answer(str(where), sentence(where, trees), trees, slow))
     unknown += [not_known_to_live(b, why) for b, why in silent.items() if b not in led_in_silence]
     if remembered is not None and remembered.broker == source.controller and remembered is not context:
@@ -204,23 +204,22 @@ def out_of_service(
 def members_that_are_silent(
     context: "ControllerContext", partitions: "list[TopicPartition]", bootstrap: str
 ) -> dict[int, str]:
-    """Of the ISRs of these partitions those that are registered and do not answer, and why."""
+    """Of the ISRs of these partitions those that are registered and do not answer, and why. Whom Metadata does not name is not asked: it
+    has no address for this client."""
     from odradek.client.sync import SyncClient
 
     states = [state for where in partitions if (state := context.leadership(where)) is not None]
     members = {broker for state in states for broker in state.isr if broker in context.brokers}
     with SyncClient(bootstrap) as client:
-        client.cluster([])
-        return silent_brokers(client, members)
+        return silent_brokers(client, members.intersection(client.cluster([]).brokers))
 
 
-def led_by_nobody_who_answers(leads: "Why", leader: int, why: str) -> "Why":
-    """`leads`: that the partition has a leader, as Metadata has it."""
+def leader_answers(where: "TopicPartition", leader: int, silent: dict[int, str]) -> "Why":
+    """That it does not: whether the partition is offline nobody can tell, for only this client may be unable to reach it."""
     from odradek.advisor.explain import Why
-    from odradek.model.values import replace
 
-    silent = Why(f"broker {leader} answers", False, why, REMEDY.format(leader))
-    return replace(leads, holds=False, because=(silent,))
+    why = f"broker {leader}: {silent[leader]}"
+    return Why(f"the leader of {where} answers", False, why, REMEDY.format(leader))
 
 
 def measure(
@@ -346,6 +345,7 @@ def _problem(tree: "Why") -> str:
             return f"{words} ({tree.detail})" if tree.detail else words
     for end, words in (
         (" has a leader", "is offline"),
+        (" answers", "has a leader that does not answer"),
         (" accepts acks=all", "refuses acks=all"),
     ):
         if condition.endswith(end):
@@ -359,7 +359,6 @@ def _reason(leaf: "Why") -> str:
     for yes, no in (
         (" is in the ISR", " is not in the ISR"),
         (" is live", " is not live"),
-        (" answers", " does not answer"),
         (" leads no more than its share", " leads more than its share"),
         (" leads", " does not lead"),
         (" has deleted", " has not deleted"),
