@@ -1,17 +1,21 @@
 """`why`: plain sentences first, a tree of reasons below, from a live cluster, a store or a journal."""
 
+import contextlib
 import re
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from odradek.advisor.what_if import WhatIf, what_if
 from odradek.cli import silent_brokers
+from odradek.cli import why as why_verb
 from odradek.cli.journal import files
 from odradek.cli.sources import Source
 from odradek.cli.why import answers_for, measure
+from odradek.client import sync
 from odradek.client.sync import SyncClient
 from odradek.client.sync_connection import ConnectionLost
 from odradek.controller.context import ControllerContext
@@ -91,6 +95,16 @@ def test_a_leader_that_is_registered_and_does_not_answer_does_not_lead_well(
         code, out, _ = shell("why", "led-1")
         assert code == 0 and out.startswith("led-1 is well: ")
         assert f"not known: whether broker {victim} lives: " in out
+
+
+def test_who_has_no_address_for_this_client_is_not_called_silent(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the controller remembers has brokers that do not open this client's listener."""
+    where = TopicPartition("t", 0)
+    context: Any = SimpleNamespace(leadership=lambda _: SimpleNamespace(isr=(1, 2, 3)), brokers={1, 2})
+    client: Any = contextlib.nullcontext(SimpleNamespace(cluster=lambda _: SimpleNamespace(brokers={1, 3})))
+    monkeypatch.setattr(sync, "SyncClient", lambda _: client)
+    monkeypatch.setattr(why_verb, "silent_brokers", lambda _, asked: dict.fromkeys(asked, "it hangs"))
+    assert why_verb.members_that_are_silent(context, [where], "127.0.0.1:1") == {1: "it hangs"}
 
 
 def test_a_partition_that_is_not_led_by_its_preferred_replica_is_well_and_could_be_quicker(

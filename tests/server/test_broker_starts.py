@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -20,6 +21,7 @@ from odradek.server.cut_off import SO_OFTEN
 from odradek.server.environment import Environment
 from odradek.server.exit_codes import STORE, exit_code_of
 from odradek.server.registration import prepare_tree
+from odradek.server.unknown_topics import logs_of_unknown_topics
 from odradek.store import api, layout, pending_deletions, transactions
 from odradek.store.memory_session import MemoryEnsemble
 
@@ -87,9 +89,12 @@ def test_logs_of_topics_that_the_store_does_not_know_are_named_at_the_start_and_
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """As after an older copy of the store was restored. Of a topic that is deleted the controller has the log deleted."""
-    for name in ("newer-0", "newer-1", "known-0", "deleted-0"):
-        (tmp_path / name).mkdir()
-        (tmp_path / name / f"{0:020d}.log").touch()
+    directories = [tmp_path / "a", tmp_path / "b"]
+    names = ("newer-0", "newer-1", "known-0", "deleted-0")
+    logs = [*(directories[0] / name for name in names), *(directory / "twice-0" for directory in directories)]
+    for log in logs:
+        log.mkdir(parents=True)
+        (log / f"{0:020d}.log").touch()
 
     async def run() -> None:
         environment = Environment(asyncio.get_running_loop())
@@ -102,7 +107,8 @@ def test_logs_of_topics_that_the_store_does_not_know_are_named_at_the_start_and_
             (api.Put(layout.topic_path("known"), node),), parents=("/brokers", layout.TOPICS)
         )
         await store.write([owed, known], None)
-        settings = {"broker.id": "1", "listeners": "PLAINTEXT://127.0.0.1:0", "log.dirs": str(tmp_path)}
+        settings = {"broker.id": "1", "listeners": "PLAINTEXT://127.0.0.1:0"}
+        settings["log.dirs"] = ",".join(map(str, directories))
         runtime = BrokerRuntime(BrokerSettings(settings), environment, ensemble)
         try:
             await runtime.start()
@@ -113,9 +119,29 @@ def test_logs_of_topics_that_the_store_does_not_know_are_named_at_the_start_and_
     asyncio.run(run())
     (said,) = [m for m in caplog.messages if "the store does not know" in m]
     assert said.startswith(
-        "2 logs are here of topics that the store does not know: newer-0, newer-1. Nobody "
+        "3 logs of topics that the store does not know: newer-0, newer-1, twice-0. Nobody "
     )
-    assert (tmp_path / "newer-0").is_dir() and (tmp_path / "newer-1").is_dir()
+    assert all(log.is_dir() for log in logs)
+
+
+@pytest.mark.parametrize("deletions", [None, b"written by hand"])
+def test_logs_of_unknown_topics_are_known_without_a_readable_node_of_deletions(
+    deletions: bytes | None,
+) -> None:
+    async def unknown() -> list[TopicPartition]:
+        store = await MemoryEnsemble().open_session()
+        await store.write([api.ConditionalOps((), parents=("/brokers", layout.TOPICS))], None)
+        if deletions is not None:
+            put = api.Put(pending_deletions.pending_deletions_path(BrokerId(1)), deletions)
+            parents = (pending_deletions.OURS, pending_deletions.ROOT)
+            await store.write([api.ConditionalOps((put,), parents=parents)], None)
+        return await logs_of_unknown_topics(store, BrokerId(1), {newer, known}, {"known"})
+
+    newer, known = TopicPartition("newer", 0), TopicPartition("known", 0)
+    assert asyncio.run(unknown()) == [newer]
+    nobody: Any = None
+    asked_without_need = logs_of_unknown_topics(nobody, BrokerId(1), {known}, {"known"})
+    assert asyncio.run(asked_without_need) == [], "the store is not asked"
 
 
 def deleted(kind: str, name: str) -> api.ConditionalOps:

@@ -163,8 +163,8 @@ def answers_for(source: Source, target: str, bootstrap: str | None, unknown: lis
         trees = why_partition(context, where, source.now_ms, measured.get(where), starts)
         state = context.leadership(where)
         slow = why_slow(context, where, led) if trees[0].holds else None
-        if trees[0].holds and state is not None and state.leader in silent:
-            trees, slow = (trees[0], leader_answers(where, state.leader, silent), *trees[1:]), None
+        if state is not None and state.leader in silent:
+            trees = (trees[0], leader_answers(where, state.leader, silent), *trees[1:])
             led_in_silence.add(state.leader)
         answers.append(Answer(str(where), sentence(where, trees), trees, slow))
     unknown += [not_known_to_live(b, why) for b, why in silent.items() if b not in led_in_silence]

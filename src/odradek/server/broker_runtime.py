@@ -23,7 +23,7 @@ from odradek.log.files import Directory, OsDirectory
 from odradek.log.log_manager import LogManager
 from odradek.log.partition_log import PartitionLog
 from odradek.model.cluster import BrokerRegistration, Endpoint
-from odradek.model.counted import first_of
+from odradek.model.counted import counted, first_of
 from odradek.model.entity_names import escape_entity
 from odradek.model.ids import BrokerId, ControllerEpoch, TopicPartition
 from odradek.model.listeners import parse_metrics_listener
@@ -318,10 +318,10 @@ class BrokerRuntime:
         )
         if unknown:
             logger.warning(
-                "%s here of topics that the store does not know: %s. Nobody serves or deletes them. If an older copy of the store was "
+                "%s of topics that the store does not know: %s. Nobody serves or deletes them. If an older copy of the store was "
                 "restored, these topics were created since; where nobody needs their records, remove the directories while this "
                 "broker is stopped",
-                "1 log is" if len(unknown) == 1 else f"{len(unknown)} logs are",
+                counted(len(unknown), "log"),
                 first_of(unknown, SHOWN_LOGS),
             )
 
