@@ -19,6 +19,7 @@ from types import SimpleNamespace
 import click
 import psutil
 import pytest
+from click.testing import CliRunner
 
 from odradek import __version__
 from odradek.cli import up as up_module
@@ -357,8 +358,19 @@ def test_who_looks_for_a_cluster_takes_no_lock_from_a_broker_that_starts(tmp_pat
         check_directory(tmp_path)
     assert list(data.iterdir()) == []
     lock.release()
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / ".lock").touch()
+    check_directory(tmp_path / "other")  # of one that ended before it had made a broker
     check_directory(tmp_path)
     up_module.hold(tmp_path).release()
+
+
+def test_up_says_before_it_waits_that_nobody_serves_at_an_advertised_address(monkeypatch):
+    monkeypatch.setattr(up_module, "run", lambda *_: None)
+    options = ["--brokers", "1", "--port", "0", "--set", "advertised.listeners=PLAINTEXT://nobody.invalid:0"]
+    answer = CliRunner().invoke(up_module.up, options)
+    assert (answer.exit_code, answer.stdout) == (0, "")
+    assert answer.stderr.startswith("odradek: --set advertised.listeners: PLAINTEXT sends clients to nobody")
 
 
 def test_a_directory_whose_lock_cannot_be_written_is_one_sentence(tmp_path):

@@ -86,7 +86,7 @@ def test_where_none_is_of_use_the_start_says_why(tmp_path: Path, fault: Callable
 
 
 def test_logs_of_topics_that_the_store_does_not_know_are_named_at_the_start_and_kept(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As after an older copy of the store was restored. Of a topic that is deleted the controller has the log deleted."""
     directories = [tmp_path / "a", tmp_path / "b"]
@@ -95,6 +95,17 @@ def test_logs_of_topics_that_the_store_does_not_know_are_named_at_the_start_and_
     for log in logs:
         log.mkdir(parents=True)
         (log / f"{0:020d}.log").touch()
+    for topic_id, log in zip(("AAAAAAAAAAAAAAAAAAAAAQ", "AAAAAAAAAAAAAAAAAAAAAg"), logs[-2:], strict=True):
+        (log / "partition.metadata").write_text(f"version: 0\ntopic_id: {topic_id}\n")
+    (directories[0] / "refused-0").mkdir()
+    open_log = LogManager.open_log
+
+    def opened(manager: LogManager, directory: Any, topic_partition: TopicPartition, *asked: Any) -> Any:
+        if topic_partition.topic == "refused":
+            raise StorageError("a gap in its segments")
+        return open_log(manager, directory, topic_partition, *asked)
+
+    monkeypatch.setattr(LogManager, "open_log", opened)
 
     async def run() -> None:
         environment = Environment(asyncio.get_running_loop())
@@ -118,10 +129,12 @@ def test_logs_of_topics_that_the_store_does_not_know_are_named_at_the_start_and_
 
     asyncio.run(run())
     (said,) = [m for m in caplog.messages if "the store does not know" in m]
-    assert said.startswith(
-        "3 logs of topics that the store does not know: newer-0, newer-1, twice-0. Nobody "
-    )
+    named = "newer-0, newer-1, refused-0, twice-0"
+    assert said.startswith(f"4 logs of topics that the store does not know: {named}. Nobody ")
     assert all(log.is_dir() for log in logs)
+    caplog.clear()
+    started(tmp_path / "new")
+    assert not [m for m in caplog.messages if "the store does not know" in m]
 
 
 @pytest.mark.parametrize("deletions", [None, b"written by hand"])
