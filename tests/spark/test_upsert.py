@@ -232,6 +232,43 @@ def test_wherever_the_driver_dies_the_batch_is_merged_once(job: TablesJob, step:
     assert verify(job.table, job.bootstrap).is_equal
 
 
+@pytest.mark.parametrize(
+    ("checkpoint", "query_id", "why"),
+    [
+        ("other", "other", "from a query of another checkpoint"),
+        ("put back", "own", "it ends elsewhere in what the query reads"),
+    ],
+)
+def test_a_checkpoint_that_is_behind_other_records_is_noticed_and_merges_nothing(
+    job: TablesJob, tmp_path: Path, checkpoint: str, query_id: str, why: str
+) -> None:
+    """It is right behind the number of the table's last batch, but not behind its records: these would be in no batch."""
+    jobs = Upserts(job)
+    source = parse(job.source_options())
+
+    def plan(checkpoint: str, batch_id: int, end: int) -> None:
+        offsets = tmp_path / checkpoint / "offsets"
+        offsets.mkdir(parents=True, exist_ok=True)
+        (offsets / str(batch_id)).write_text(f'v1\n{{}}\n{{"{job.topics[0]}":{{"0":{end}}}}}')
+
+    def runs(checkpoint: str, query_id: str, batch_id: int, begin: int, end: int) -> None:
+        plan(checkpoint, batch_id, end)
+        options = jobs.options()._replace(checkpoint=str(tmp_path / checkpoint))
+        wanted = [OffsetRange(job.topics[0], 0, begin, end)]
+        done = write_ranges(wanted, source.connection, schema_of(source), options, batch_id=batch_id)
+        done.query_id = query_id
+        DeltaWriter(options, StructType()).commit([done], batch_id)
+
+    plan(checkpoint, 0, 6)
+    runs("own", "own", 0, 0, 3)
+    with pytest.raises(tables.WrongCheckpoint, match=why):
+        runs(checkpoint, query_id, 1, 6, 7)
+    runs("own", "own", 0, 0, 3)
+    runs("own", "own", 1, 3, 6)
+
+    assert jobs.rows() == {b"a": 3, b"d": 4}
+
+
 @pytest.mark.parametrize("where", ["last_changes", "_merge"])
 def test_of_two_drivers_one_merges_and_the_other_finds_it_done(
     job: TablesJob, monkeypatch: pytest.MonkeyPatch, where: str

@@ -240,21 +240,21 @@ class DeltaWriter(DataSourceStreamArrowWriter):
                     **({REPLAYED: noted(read_now)} if read_now else {}),
                     **({AHEAD: noted_ahead(ahead)} if ahead else {}),
                 },
+                "evolve": self.options.evolve,
+                "query_id": whole.query_id,
+                "checkpoint": self.options.checkpoint,
             }
             if self.options.upserts:
                 from odradek.spark import upsert
 
-                upsert.merge(self.options.table, **who, **what, evolve=self.options.evolve)
+                upsert.merge(self.options.table, **who, **what)
             else:
                 tables.commit(
                     self.options.table,
                     **who,
                     **what,
                     rows=whole.rows,
-                    evolve=self.options.evolve,
                     spec=self.options.layout.spec,
-                    query_id=whole.query_id,
-                    checkpoint=self.options.checkpoint,
                 )
             if self.options.evolve != FIXED:
                 growth.forget(self.options.table, self.options.app_id, batchId)
@@ -266,7 +266,6 @@ class DeltaWriter(DataSourceStreamArrowWriter):
         from odradek.spark.parts import merged
 
         options = self.options
-        query_id = "" if options.upserts else whole.query_id
         table = tables.open_table(options.table)
         return table is not None and tables.has_batch(
             table,
@@ -274,7 +273,7 @@ class DeltaWriter(DataSourceStreamArrowWriter):
             options.app_id,
             batch_id,
             merged(whole.parts),
-            query_id,
+            whole.query_id,
             options.checkpoint,
             has_lost=whole.lost > 0,
         )

@@ -144,11 +144,8 @@ def commit(
         "batchId": batch_id,
         "parts": parts_of_batch.to_json(found),
         "records": sum(file.records for file in files),
+        **noted_of_query(query_id, checkpoint, batch_id),
     }
-    if query_id:
-        noted[QUERY_ID] = query_id
-    if ends := ends_of_batch(checkpoint, batch_id):
-        noted[ENDS] = ends
     if rows is not None:
         noted["rows"] = {"count": rows.count, "hash": rows.hex}
     recasts = Recasts(path, app_id, batch_id)
@@ -189,6 +186,12 @@ def commit(
         return True
     assert last is not None
     raise last
+
+
+def noted_of_query(query_id: str, checkpoint: str, batch_id: int) -> dict[str, str]:
+    """What the note of a batch tells of the query that it is of, as far as it is known."""
+    told = {QUERY_ID: query_id, ENDS: ends_of_batch(checkpoint, batch_id)}
+    return {key: value for key, value in told.items() if value}
 
 
 class _Batch(NamedTuple):

@@ -140,11 +140,13 @@ def merge(
     schema: pa.Schema,
     note: Mapping[str, Any],
     evolve: Evolve = FIXED,
+    query_id: str = "",
+    checkpoint: str = "",
 ) -> bool:
     """Merges the changes in one commit, unless the batch is in the table already; True if it was merged now.
 
     `schema` is that of the table, with the columns that the batch adds where `evolve` allows it: MERGE adds them in the same
-    commit. What the driver holds is the changes of one batch.
+    commit. What the driver holds is the changes of one batch. `query_id` and `checkpoint` are those of `tables.commit`.
     """
     found = merged(parts)
     noted = {
@@ -154,6 +156,7 @@ def merge(
         "parts": parts_to_json(found),
         "records": sum(file.records for file in files),
         UPSERTS: True,
+        **tables.noted_of_query(query_id, checkpoint, batch_id),
     }
     changes: pa.Table | None = None
     last: Exception | None = None
@@ -166,7 +169,10 @@ def merge(
             except ConnectionBroken as error:
                 last = error  # it may be there: look
             continue
-        if tables.has_batch(table, path, app_id, batch_id, found, has_lost=LOST in noted):
+        has_lost = LOST in noted
+        if tables.has_batch(
+            table, path, app_id, batch_id, found, query_id, checkpoint, has_lost=has_lost
+        ):
             storage_of(path).sync_all()  # whoever has committed it may have died right behind that
             forget(path, app_id, batch_id)
             return False
