@@ -439,6 +439,34 @@ def test_a_letter_of_a_topic_that_is_made_again_is_no_row_of_what_has_its_offset
     assert ids == [*range(4), *range(10, 15)]
 
 
+def test_letters_of_a_topic_that_is_made_again_are_said_to_be_so_and_go_with_another_id(
+    job: TablesJob, client: SyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The batch died between letters and rows, and the job begins anew, with a new checkpoint: not its options are to blame."""
+    options, topic = parse(job.source_options()), job.topics[0]
+
+    def read(of: TablesJob, begin: int, end: int) -> list[Written]:
+        table = TableOptions(of.table, of.name, OFF, shape=shape)
+        wanted = OffsetRange(topic, 0, begin, end, client.topic(topic).topic_id)
+        return [write_ranges([wanted], options.connection, schema_of(options), table, batch_id=0)]
+
+    shape = columns_of(job)
+    dies_behind_the_letters(job, shape, monkeypatch, read(job, 0, 5))
+    made_again(client, topic)
+    fill(client, topic, 0, [GOOD[0], b"neither", b"nor"])
+    with pytest.raises(ReadOtherwise) as caught:
+        writer(job, shape).commit(read(job, 0, 3), 0)
+    assert str(caught.value) == (
+        f"{dead_letters_of(job.table)}: topic {topic} was deleted and created again since batch 0 of application {job.name!r} was begun, "
+        f"and 2 records of the new one are dead letters, as at offset 1 of {topic}-0; the dead letters of the batch are those of the old "
+        f"one, so nobody would have them: begin with a new checkpoint and another id of the application (--app-id, option appId)"
+    )
+    other = job._replace(app_id="other")
+    writer(other, shape).commit(read(other, 0, 3), 0)
+    assert [x.value for x in dead_letters(job.table)] == [b"neither", b"nor", BAD[0]]
+    assert DeltaTable(job.table).to_pyarrow_table().column("id").to_pylist() == [0]
+
+
 def test_a_letter_of_an_attempt_that_had_read_more_is_not_taken_for_a_row(
     job: TablesJob, monkeypatch: pytest.MonkeyPatch
 ) -> None:

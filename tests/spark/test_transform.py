@@ -19,7 +19,7 @@ from odradek.client.sync import LATEST, SyncClient
 from odradek.client.sync_records import records
 from odradek.client.sync_transaction import Transaction
 from odradek.model.errors import ConfigurationError
-from odradek.model.ids import TopicPartition
+from odradek.model.ids import TopicId, TopicPartition, topic_id_to_text
 from odradek.records.builder import NewRecord, build_batch
 from odradek.records.reader import Record
 from odradek.spark.dead_letters import NoTable, ReadOtherwise, dead_letters
@@ -616,6 +616,41 @@ def test_a_batch_that_comes_again_with_more_says_so(tmp_path: Path, monkeypatch:
     ):
         committed(4)
     assert committed(1) == 1
+
+
+def test_a_batch_of_a_topic_that_was_made_again_meanwhile_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its checkpoint tells; who has none, or one of a source without ids, is told what is known."""
+    import pyarrow as pa
+    from pyspark import TaskContext
+
+    from odradek.spark import decoding
+    from odradek.spark.shape import Shape
+
+    monkeypatch.setattr(TaskContext, "get", Context)
+    offsets = tmp_path / "checkpoint" / "offsets"
+    offsets.mkdir(parents=True)
+
+    def committed(topic_id: int, *values: bytes) -> int:
+        entry = {"offsets": {"0": len(values)}, "id": topic_id_to_text(TopicId(topic_id.to_bytes(16)))}
+        (offsets / "4").write_text(f"v1\n{{}}\n{json.dumps({'orders': entry})}")
+        decode = decoding.Decoding(Shape(pa.schema([("id", pa.int32())])), str(tmp_path), "app")
+        list(decode(iter([of_values(*values)])))
+        return decoding.commit_letters(
+            str(tmp_path), "app", 4, "", run_id="a", checkpoint=str(tmp_path / "checkpoint")
+        )
+
+    assert committed(1, b'{"id":1}', b"none") == 1
+    with pytest.raises(
+        ReadOtherwise,
+        match=r"topic orders was deleted and .* and 1 record of the new .* at offset 0 of orders-0",
+    ):
+        committed(2, b"either", b"none")
+    for topic_id in (0, 1):
+        with pytest.raises(ReadOtherwise, match=r"1 record of batch 4 .* cannot be read now and could be"):
+            committed(topic_id, b"either", b"none")
+    assert committed(1, b'{"id":1}', b"none") == 1
 
 
 def test_a_batch_that_comes_again_in_other_tasks_has_each_letter_once(

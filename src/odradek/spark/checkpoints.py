@@ -15,12 +15,14 @@ from pathlib import Path
 from typing import Any
 
 from odradek.model.errors import ConfigurationError
+from odradek.model.ids import NO_TOPIC_ID, TopicId, topic_id_to_text
 
 Ranges = dict[tuple[str, int], tuple[int, int]]
 
 # In what a sink notes of a batch: of which query it is, and where it ends in its sources (`ends_of_batch`). Older releases noted none.
 QUERY_ID = "queryId"
 ENDS = "ends"
+_NO_ID = topic_id_to_text(TopicId(NO_TOPIC_ID))
 
 
 def starting_offsets(directory: str, topics: Collection[str]) -> str:
@@ -104,6 +106,16 @@ def ends_of_batch(directory: str, batch_id: int) -> str:
         return ""
     ends = {source: _of_connector(line) or line for source, line in lines.items()}
     return blake2b(json.dumps(ends, sort_keys=True).encode(), digest_size=8).hexdigest() if ends else ""
+
+
+def topic_ids_of_batch(directory: str, batch_id: int) -> dict[str, str]:
+    """Of the topics that a batch reads, where their brokers have any, by the word of the checkpoint; none where nobody knows."""
+    try:
+        lines = _by_source(Path(directory) / "offsets" / str(batch_id)).values() if directory else ()
+    except (OSError, ConfigurationError):
+        return {}
+    known = ((topic, json.loads(line)[topic].get("id")) for line in lines for topic in _of_connector(line))
+    return {topic: topic_id for topic, topic_id in known if topic_id not in (None, _NO_ID)}
 
 
 def _by_source(file: Path) -> dict[str, str]:

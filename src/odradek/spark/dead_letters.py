@@ -170,27 +170,38 @@ class Begun(NamedTuple):
     ranges: tuple[Range, ...]  # that it has read; an older release noted none
     topic_ids: Mapping[str, str]  # of these topics, where they are known
 
-    def check_kept(self, files: Iterable[TableFile]) -> None:
+    def check_kept(self, files: Iterable[TableFile], topic_ids: Mapping[str, str]) -> None:
         """Where the batch itself is not there: ReadOtherwise where its letters lack some of those in the files. As the batch has
-        its letters, these would be taken by nobody, and their records be nowhere."""
+        its letters, these would be taken by nobody, and their records be nowhere. `topic_ids`: of the topics as they are read now."""
         lost = letters_now(self.place, self.app_id, self.batch_id, files)
         for names in (self.files, self.others):
             lost -= identities_in(self.place, names) if lost else set()
-        if lost:
-            topic, partition, offset, _ = min(lost)
-            if self.ranges and not any(is_in(self.ranges, one) for one in lost):
-                raise ReadOtherwise(
-                    f"{self.place}: batch {self.batch_id} of application {self.app_id!r} has read more now than when it was begun, and "
-                    f"{counted(len(lost), 'record')} of that {'is a dead letter' if len(lost) == 1 else 'are dead letters'}, as at offset "
-                    f"{offset} of {topic}-{partition}; its dead letters are those of then, so nobody would have "
-                    f"{'it' if len(lost) == 1 else 'them'}: put its plan of then back into the checkpoint (offsets/{self.batch_id}, with its .crc), or "
-                    f"delete that of now and let it read less (--max-offsets-per-trigger, option maxOffsetsPerTrigger)"
-                )
+        if not lost:
+            return
+        of_batch = f"batch {self.batch_id} of application {self.app_id!r}"
+        anew = {x for x in lost if is_another_topic(self.topic_ids.get(x[0], ""), topic_ids.get(x[0], ""))}
+        if anew:
+            topic, partition, offset, _ = min(anew)
             raise ReadOtherwise(
-                f"{self.place}: {counted(len(lost), 'record')} of batch {self.batch_id} of application {self.app_id!r} cannot be read "
-                f"now and could be when the batch was begun, as at offset {offset} of {topic}-{partition}; its dead letters are those "
-                f"of then, so nobody would have them: end the batch with the options of then, or once its registry answers as it did"
+                f"{self.place}: topic {topic} was deleted and created again since {of_batch} was begun, and {counted(len(anew), 'record')} "
+                f"of the new one {'is a dead letter' if len(anew) == 1 else 'are dead letters'}, as at offset {offset} of "
+                f"{topic}-{partition}; the dead letters of the batch are those of the old one, so nobody would have "
+                f"{'it' if len(anew) == 1 else 'them'}: begin with a new checkpoint and another id of the application (--app-id, option appId)"
             )
+        topic, partition, offset, _ = min(lost)
+        if self.ranges and not any(is_in(self.ranges, one) for one in lost):
+            raise ReadOtherwise(
+                f"{self.place}: {of_batch} has read more now than when it was begun, and "
+                f"{counted(len(lost), 'record')} of that {'is a dead letter' if len(lost) == 1 else 'are dead letters'}, as at offset "
+                f"{offset} of {topic}-{partition}; its dead letters are those of then, so nobody would have "
+                f"{'it' if len(lost) == 1 else 'them'}: put its plan of then back into the checkpoint (offsets/{self.batch_id}, with its .crc), or "
+                f"delete that of now and let it read less (--max-offsets-per-trigger, option maxOffsetsPerTrigger)"
+            )
+        raise ReadOtherwise(
+            f"{self.place}: {counted(len(lost), 'record')} of {of_batch} cannot be read "
+            f"now and could be when the batch was begun, as at offset {offset} of {topic}-{partition}; its dead letters are those "
+            f"of then, so nobody would have them: end the batch with the options of then, or once its registry answers as it did"
+        )
 
     def letters(self) -> set[Identity]:
         """Where somebody has written files anew, those of the ranges that the batch has read."""
@@ -233,6 +244,11 @@ def is_in(ranges: Iterable[Range], one: Identity) -> bool:
     return any(
         one[:2] == (topic, partition) and start <= one[2] < end for topic, partition, start, end in ranges
     )
+
+
+def is_another_topic(before: str, now: str) -> bool:
+    """By the ids of a topic of one name, "" where one is not known."""
+    return bool(before and now) and before != now
 
 
 def begun(place: str, app_id: str, batch_id: int) -> Begun | None:

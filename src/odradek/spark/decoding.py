@@ -25,8 +25,8 @@ import pyarrow.parquet as pq
 
 from odradek.spark import tables
 from odradek.spark.arrow_schema import rows_schema
-from odradek.spark.checkpoints import Ranges, ranges_of_batch
-from odradek.spark.dead_letters import RANGES, Range, TakenByAnother, begun
+from odradek.spark.checkpoints import Ranges, ranges_of_batch, topic_ids_of_batch
+from odradek.spark.dead_letters import RANGES, TOPIC_IDS, Range, TakenByAnother, begun
 from odradek.spark.evolution import Evolve
 from odradek.spark.micro_batch import current_batch_id, current_run_id
 from odradek.spark.on_error import Most
@@ -104,9 +104,10 @@ def commit_letters(
         files = [TableFile.from_json(file) for one in once for file in one["letters"]]
     else:
         files = _each_once(directory, app_id, batch_id, told, ranges[0], is_needed=stage is not None)
+    topic_ids = topic_ids_of_batch(checkpoint, batch_id)
     before = begun(dead_letters_of(directory), app_id, batch_id) if files and not is_there else None
     if before is not None:
-        before.check_kept(files)
+        before.check_kept(files, topic_ids)
     if files and stage is not None:
         stage(files)
     if files:
@@ -120,7 +121,8 @@ def commit_letters(
             note={
                 RANGES: _read(once)
                 if len(ranges) < 2
-                else [(*place, *offsets) for place, offsets in ranges[0].items()]
+                else [(*place, *offsets) for place, offsets in ranges[0].items()],
+                **({TOPIC_IDS: topic_ids} if topic_ids else {}),
             },
             evolve=Evolve(adds=True),
         )

@@ -215,7 +215,7 @@ class DeltaWriter(DataSourceStreamArrowWriter):
             if whole.letters:
                 if is_new:
                     if before is not None:
-                        before.check_kept(whole.letters)
+                        before.check_kept(whole.letters, topic_ids)
                     self._send_letters(whole, batchId)
                 # Before the rows: a batch that is in the table has its letters, whatever happens in between.
                 tables.commit(
@@ -287,7 +287,7 @@ class DeltaWriter(DataSourceStreamArrowWriter):
     ) -> "dict[Identity, str]":
         """The letters of attempts before, whose records this batch reads or a later one, each with the id of its topic. Not those of which
         this batch has met that they are gone: lost, or of a topic that was made again. Other records have their offsets then, or none."""
-        from odradek.spark.dead_letters import ahead_of, is_in
+        from odradek.spark.dead_letters import ahead_of, is_another_topic, is_in
 
         found = {} if table is None else ahead_of(table, self.options.app_id)
         if before is not None:
@@ -295,7 +295,7 @@ class DeltaWriter(DataSourceStreamArrowWriter):
         return {
             one: topic_id
             for one, topic_id in found.items()
-            if (not topic_id or topic_ids.get(one[0], topic_id) == topic_id) and not is_in(whole.gone, one)
+            if not is_another_topic(topic_id, topic_ids.get(one[0], "")) and not is_in(whole.gone, one)
         }
 
     def _read_now(

@@ -170,9 +170,7 @@ def merge(
                 last = error  # it may be there: look
             continue
         has_lost = LOST in noted
-        if tables.has_batch(
-            table, path, app_id, batch_id, found, query_id, checkpoint, has_lost=has_lost
-        ):
+        if tables.has_batch(table, path, app_id, batch_id, found, query_id, checkpoint, has_lost=has_lost):
             storage_of(path).sync_all()  # whoever has committed it may have died right behind that
             forget(path, app_id, batch_id)
             return False
