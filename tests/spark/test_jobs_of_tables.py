@@ -518,6 +518,73 @@ def test_a_letter_that_a_later_batch_reads_is_its_row_or_its_letter_and_is_not_f
     assert verify(job.table, job.bootstrap).is_equal
 
 
+def notes_of(job: TablesJob) -> list[dict[str, Any]]:
+    return tables.notes(DeltaTable(job.table), job.name)
+
+
+def test_letters_that_are_to_be_read_again_are_named_by_one_note_however_many_batches_come_first(
+    job: TablesJob, client: SyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """There may be as many as a batch has records, and the batches that come again may be small."""
+    fill(client, job.topics[0], 0, [b"no json"] * 400)
+    shape = columns_of(job)
+    dies_behind_the_letters(job, shape, monkeypatch, [task(job, shape, 0, 405)])
+    writer(job, shape).commit([task(job, shape, 0, 4)], 0)
+    keep_shape(job.table, shape)
+    for batch_id, end in ((1, 104), (2, 204), (3, 204)):
+        other = task(job, shape, 1, batch_id, batch_id=batch_id, begin=batch_id - 1)
+        begin = {1: 4, 2: 104, 3: 204}[batch_id]
+        writer(job, shape).commit([task(job, shape, 0, end, batch_id=batch_id, begin=begin), other], batch_id)
+
+    first, *later = (len(json.dumps(note)) for note in notes_of(job))
+    assert max(later) < first / 4
+    assert {one[2] for one in letters_module.ahead(job.table)[job.name]} == set(range(204, 405))
+    assert replay(job.table)[:2] == (0, 402)
+    writer(job, shape).commit([task(job, shape, 0, 405, batch_id=4, begin=204)], 4)
+    assert letters_module.ahead(job.table) == {}
+    assert len(dead_letters(job.table)) == 402
+    assert verify(job.table, job.bootstrap).is_equal
+
+
+def test_letters_of_several_attempts_that_are_to_be_read_again_are_all_kept(
+    job: TablesJob, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of the first some are read by then; the batch behind it dies behind its letters, and comes again with less as well."""
+    shape = begun_with_more(job, monkeypatch)
+    less = shape._replace(columns=schema_of_text("id BIGINT, name BIGINT"))
+    writer(job, shape).commit([task(job, shape, 0, 3, batch_id=1, begin=2)], 1)
+    dies_behind_the_letters(job, less, monkeypatch, [task(job, less, 1, 3, batch_id=2)], batch_id=2)
+    writer(job, shape).commit([task(job, shape, 1, 1, batch_id=2)], 2)
+    found = letters_module.ahead(job.table)[job.name]
+    assert {one[1:3] for one in found} == {(0, 3), (0, 4), (1, 1), (1, 2)}
+    writer(job, shape).commit([task(job, shape, 1, 2, batch_id=3, begin=1)], 3)
+
+    assert {one[1:3] for one in letters_module.ahead(job.table)[job.name]} == {(0, 3), (0, 4), (1, 2)}
+    assert replay(job.table, given_up=[job.name])[:2] == (1, 2)
+    assert sorted(DeltaTable(job.table).to_pyarrow_table().column("id").to_pylist()) == list(range(6))
+
+
+def test_letters_of_a_topic_that_was_made_again_do_not_wait_for_it_though_a_later_batch_reads_others(
+    job: TablesJob, client: SyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    less, shape = columns_of(job._replace(schema="id BIGINT, name BIGINT")), columns_of(job)
+    options, topic = parse(job.source_options()), job.topics[0]
+
+    def read(of: Shape, batch_id: int, *ranges: tuple[int, int, int]) -> list[Written]:
+        table, topic_id = TableOptions(job.table, job.name, OFF, shape=of), client.topic(topic).topic_id
+        wanted = [OffsetRange(topic, *one, topic_id) for one in ranges]
+        return [write_ranges(wanted, options.connection, schema_of(options), table, batch_id=batch_id)]
+
+    dies_behind_the_letters(job, less, monkeypatch, read(less, 0, (0, 0, 5)))
+    writer(job, shape).commit(read(shape, 0, (0, 0, 2)), 0)
+    made_again(client, topic)
+    fill(client, topic, 0, GOOD[4:])
+    writer(job, shape).commit(read(shape, 1, (0, 0, 2)), 1)
+    assert letters_module.ahead(job.table) == {}
+    DeltaWriter(writer(job, shape).options, DESCRIPTION).commit(read(shape, 2), 2)
+    assert letters_module.ahead(job.table) == {}
+
+
 def test_letters_that_an_application_is_to_read_again_are_fed_where_it_is_given_up(
     job: TablesJob, monkeypatch: pytest.MonkeyPatch
 ) -> None:

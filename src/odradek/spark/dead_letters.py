@@ -27,6 +27,9 @@ from odradek.spark.writing import dead_letters_of
 
 REPLAYED = "replayed"  # in the note of a commit: which letters its rows were
 AHEAD = "ahead"  # in the note of a commit: letters whose records the application is to read again
+AHEAD_SINCE = (
+    "aheadSince"  # instead: the batch whose note names them, and from which offsets on they still are
+)
 RANGES = "ranges"  # in the note of letters: what their batch has read
 TOPIC_IDS = "topicIds"  # in the note of letters: of the topics that their batch has read, where they have one
 _SHAPE = f"{OWN_DIRECTORY}/shape.json"
@@ -258,12 +261,67 @@ def begun(place: str, app_id: str, batch_id: int) -> Begun | None:
     return _begun(opened, place, app_id, batch_id)
 
 
-def ahead_of(opened: DeltaTable, app_id: str) -> dict[Identity, str]:
-    """The letters whose records the application is to read again behind its last batch in the table, each with the id of its topic, ""
-    where that is unknown."""
+class Ahead(NamedTuple):
+    """The letters whose records an application is to read again, each with the id of its topic, "" where that is unknown."""
+
+    letters: dict[Identity, str]
+    batch_id: int = -1  # whose note names them one by one
+    named: Mapping[Identity, str] = {}  # by that note
+
+    def noted(self, letters: Mapping[Identity, str]) -> dict[str, Any]:
+        """What a later batch notes, for which it is these. It does not name again each of what may be many, unless there are others."""
+        if not letters:
+            return {}
+        first = _first_of(letters)
+        if _from(self.named, first) == letters:
+            return {
+                AHEAD_SINCE: {
+                    "batch": self.batch_id,
+                    "from": [[*where, first[where]] for where in sorted(first)],
+                }
+            }
+        by_id: dict[str, set[Identity]] = {}
+        for one, topic_id in letters.items():
+            by_id.setdefault(topic_id, set()).add(one)
+        return {
+            AHEAD: [
+                {**entry, "topicId": topic_id}
+                for topic_id in sorted(by_id)
+                for entry in noted(by_id[topic_id])
+            ]
+        }
+
+
+def _first_of(letters: Mapping[Identity, str]) -> dict[tuple[str, str, int], int]:
+    """By topic id, topic and partition the least offset."""
+    first: dict[tuple[str, str, int], int] = {}
+    for (topic, partition, offset, _), topic_id in letters.items():
+        where = (topic_id, topic, partition)
+        first[where] = min(offset, first.get(where, offset))
+    return first
+
+
+def _from(letters: Mapping[Identity, str], first: Mapping[tuple[str, str, int], int]) -> dict[Identity, str]:
+    return {
+        one: topic_id
+        for one, topic_id in letters.items()
+        if (least := first.get((topic_id, *one[:2]))) is not None and least <= one[2]
+    }
+
+
+def ahead_of(opened: DeltaTable, app_id: str) -> Ahead:
+    """Behind the application's last batch in the table."""
     done = tables.last_batch(opened, app_id)
     note = {} if done is None else tables.noted_in(opened, app_id, done) or {}
-    return {one: entry.get("topicId", "") for entry in note.get(AHEAD, ()) for one in _in_entry(entry)}
+    since = note.get(AHEAD_SINCE)
+    if since is not None:
+        done = since["batch"]
+        note = tables.noted_in(opened, app_id, done) or {}
+    named = {one: entry.get("topicId", "") for entry in note.get(AHEAD, ()) for one in _in_entry(entry)}
+    if done is None or not named:
+        return Ahead({})
+    first = None if since is None else {tuple(where): least for *where, least in since["from"]}
+    return Ahead(named if first is None else _from(named, first), done, named)
 
 
 def is_ahead(ranges: Iterable[Range], one: Identity) -> bool:
@@ -277,7 +335,7 @@ def ahead(table: str) -> dict[str, set[Identity]]:
     found = {}
     if opened is not None and of_letters is not None:
         for app_id in sorted({note["appId"] for note in tables.notes(of_letters)}):
-            if letters := ahead_of(opened, app_id):
+            if letters := ahead_of(opened, app_id).letters:
                 found[app_id] = set(letters)
     return found
 
@@ -342,14 +400,6 @@ def noted(done: set[Identity]) -> list[dict[str, Any]]:
         {"topic": topic, "partition": partition, "letters": places}
         for (topic, partition), places in by_partition.items()
     ]
-
-
-def noted_ahead(letters: Mapping[Identity, str]) -> list[dict[str, Any]]:
-    """As `noted`, each with the id of its topic."""
-    by_id: dict[str, set[Identity]] = {}
-    for one, topic_id in letters.items():
-        by_id.setdefault(topic_id, set()).add(one)
-    return [{**entry, "topicId": topic_id} for topic_id in sorted(by_id) for entry in noted(by_id[topic_id])]
 
 
 def keep_shape(table: str, shape: Shape) -> None:

@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from deltalake import DeltaTable
     from pyspark.sql import SparkSession
 
-    from odradek.spark.dead_letters import Begun, Identity, Range
+    from odradek.spark.dead_letters import Ahead, Begun, Identity, Range
     from odradek.spark.parts import Part
     from odradek.spark.table_files import Layout
     from odradek.spark.writing import TableOptions, Written
@@ -180,14 +180,14 @@ class DeltaWriter(DataSourceStreamArrowWriter):
 
         from odradek.spark import growth, tables
         from odradek.spark.dead_letters import (
-            AHEAD,
             RANGES,
             REPLAYED,
             TOPIC_IDS,
+            Ahead,
+            ahead_of,
             begun,
             is_ahead,
             noted,
-            noted_ahead,
         )
         from odradek.spark.evolution import FIXED, Evolve
         from odradek.spark.shape import KEPT_LETTERS, LETTERS
@@ -208,7 +208,10 @@ class DeltaWriter(DataSourceStreamArrowWriter):
             topic_ids = _topic_ids(whole.parts)
             before = begun(self.options.letters, **who) if has_letters else None
             # Not from a checkpoint that is not the table's: WrongCheckpoint comes before a letter of it is anywhere.
-            earlier = self._of_earlier(there, before, whole, topic_ids) if has_letters else {}
+            known = Ahead({})
+            if there is not None and has_letters:
+                known = ahead_of(there, self.options.app_id)
+            earlier = self._of_earlier(known, before, whole, topic_ids)
             is_new = bool(whole.letters or before or earlier) and not self._is_there(whole, batchId)
             read_now = self._read_now(whole, batchId, earlier, ranges) if earlier and is_new else set()
             ahead = {one: topic_id for one, topic_id in earlier.items() if is_ahead(ranges, one)}
@@ -238,7 +241,7 @@ class DeltaWriter(DataSourceStreamArrowWriter):
                     "files": len(whole.files),
                     **({LOST: whole.lost} if whole.lost else {}),
                     **({REPLAYED: noted(read_now)} if read_now else {}),
-                    **({AHEAD: noted_ahead(ahead)} if ahead else {}),
+                    **known.noted(ahead),
                 },
                 "evolve": self.options.evolve,
                 "query_id": whole.query_id,
@@ -280,18 +283,18 @@ class DeltaWriter(DataSourceStreamArrowWriter):
 
     def _of_earlier(
         self,
-        table: "DeltaTable | None",
+        known: "Ahead",
         before: "Begun | None",
         whole: "Written",
         topic_ids: "Mapping[str, str]",
     ) -> "dict[Identity, str]":
         """The letters of attempts before, whose records this batch reads or a later one, each with the id of its topic. Not those of which
         this batch has met that they are gone: lost, or of a topic that was made again. Other records have their offsets then, or none."""
-        from odradek.spark.dead_letters import ahead_of, is_another_topic, is_in
+        from odradek.spark.dead_letters import is_another_topic, is_in
 
-        found = {} if table is None else ahead_of(table, self.options.app_id)
+        found = known.letters
         if before is not None:
-            found |= {one: before.topic_ids.get(one[0], "") for one in before.letters()}
+            found = found | {one: before.topic_ids.get(one[0], "") for one in before.letters()}
         return {
             one: topic_id
             for one, topic_id in found.items()
