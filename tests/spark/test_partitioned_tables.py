@@ -234,6 +234,31 @@ def test_many_partitions_hold_no_more_files_open_than_a_process_may(
     assert is_proved(tmp_path)
 
 
+def test_of_many_partitions_the_file_that_waited_longest_is_closed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(table_files, "MOST_OPEN", 2)
+    monkeypatch.setattr(table_files, "HELD_BYTES", 0)
+    files = table_files.TableFiles(str(tmp_path), "app", 0, Layout.of("name", "", ""))
+    for name in "abacaba":  # b and c take turns, and wait longer than a
+        files.write(pa.RecordBatch.from_pydict({"name": [name], "id": [1]}))
+
+    found = [(dict(file.partition)["name"], file.records) for file in files.close()]
+
+    assert sorted(found) == [("a", 4), ("b", 1), ("b", 1), ("c", 1)]
+
+
+def test_rows_with_other_columns_than_those_that_are_held_get_a_file_of_their_own(tmp_path: Path) -> None:
+    """Columns may become more within a task (`--evolve add`), while earlier rows wait to be sorted."""
+    files = table_files.TableFiles(str(tmp_path), "app", 0, Layout.of("", "", "id"))
+    files.write(pa.RecordBatch.from_pydict({"id": [3, 1]}))
+    files.write(pa.RecordBatch.from_pydict({"id": [2], "more": ["x"]}))
+
+    found = [pq.read_table(tmp_path / file.name, partitioning=None).to_pylist() for file in files.close()]
+
+    assert found == [[{"id": 1}, {"id": 3}], [{"id": 2, "more": "x"}]]
+
+
 def test_a_partition_for_every_row_is_held_no_longer_than_its_memory_allows(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -96,6 +96,7 @@ def test_conditions_narrow_each_other() -> None:
     asked = [
         In(("topic",), ("a", "b")),
         EqualTo(("topic",), "b"),
+        In(("topic",), ("b", "c")),
         In(("partition",), (2, 3)),
         GreaterThanOrEqual(("offset",), 7),
         GreaterThan(("offset",), 5),

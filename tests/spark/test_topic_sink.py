@@ -753,7 +753,7 @@ def test_a_file_that_was_damaged_on_its_way_is_refused(sink: Sink, client: SyncC
     [
         (lambda data: data[:-1], r"has \d+ bytes, and its task wrote \d+"),
         (lambda data: b"", "has 0 bytes, and its task wrote"),
-        (lambda data: b"\0\0\0\7" + data[4:], "byte 0: a batch for place 7 of 3"),
+        (lambda data: b"\0\0\0\3" + data[4:], "byte 0: a batch for place 3 of 3"),
         (lambda data: b"\0\0\0\2" + data[4:], r"has 0 records for .*, and its task wrote \d+"),
     ],
     ids=["cut", "empty", "place that is not", "place of another"],

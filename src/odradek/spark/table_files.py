@@ -127,7 +127,7 @@ class TableFiles:
         size = rows.nbytes + _PIECE_BYTES * rows.num_columns
         self._held_bytes[place] = self._held_bytes.get(place, 0) + size
         self._all_held_bytes += size
-        while self._all_held_bytes > HELD_BYTES:
+        if self._all_held_bytes > HELD_BYTES:  # by no more than what came now, and the largest has as much
             self._flush(max(self._held_bytes, key=self._held_bytes.__getitem__))
 
     def _flush(self, place: _Place) -> None:
