@@ -146,8 +146,8 @@ def _turn(table: str, shape: Shape, given_up: Collection[str]) -> tuple[int, int
     try:
         for letters in every:
             who = identities(letters)
-            first = {one: n for n, one in reversed(list(enumerate(who)))}
-            new = sorted(n for one, n in first.items() if one not in done)
+            each = {one: n for n, one in enumerate(who)}
+            new = sorted(n for one, n in each.items() if one not in done)
             if not new:
                 continue
             records = _records(letters.take(pa.array(new)))
