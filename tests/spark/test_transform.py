@@ -594,6 +594,26 @@ def test_a_batch_that_comes_again_and_is_read_otherwise_loses_no_record(
     assert [letter.offset for letter in dead_letters(str(tmp_path))] == [1]
 
 
+def test_a_letter_whose_record_is_read_when_its_batch_comes_again_stays_in_the_list(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """There is no table whose commit could note it, as docs/spark.md says."""
+    import pyarrow as pa
+    from pyspark import TaskContext
+
+    from odradek.spark import decoding
+    from odradek.spark.shape import Shape
+
+    monkeypatch.setattr(TaskContext, "get", Context)
+    for column, letters in ((pa.string(), 2), (pa.int32(), 1)):
+        decode = decoding.Decoding(Shape(pa.schema([("id", column)])), str(tmp_path), "app")
+        list(decode(iter([of_values(b'{"id":1}', b"none")])))
+        counted = decoding.commit_letters(str(tmp_path), "app", 4, "", run_id="a", check=lambda: False)
+        assert counted == letters
+
+    assert [(x.offset, x.is_replayed) for x in dead_letters(str(tmp_path))] == [(0, False), (1, False)]
+
+
 def test_a_batch_that_comes_again_with_more_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its plan was taken out of the checkpoint: the options are those of before."""
     import pyarrow as pa
