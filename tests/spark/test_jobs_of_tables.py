@@ -299,6 +299,21 @@ def test_a_batch_that_comes_again_with_more_says_so_and_ends_with_what_it_had_or
     assert verify(job.table, job.bootstrap).is_equal
 
 
+def test_a_table_that_was_restored_is_gone_on_with_and_verify_says_what_it_lacks(job: TablesJob) -> None:
+    """Delta keeps the numbers of batches then, as docs/spark.md says."""
+    shape = columns_of(job)
+    writer(job, shape).commit([task(job, shape, 0, 3)], 0)
+    writer(job, shape).commit([task(job, shape, 0, 5, batch_id=1, begin=3)], 1)
+    DeltaTable(job.table).restore(0)
+
+    writer(job, shape).commit([task(job, shape, 1, 3, batch_id=2)], 2)
+
+    assert sorted(DeltaTable(job.table).to_pyarrow_table().column("id").to_pylist()) == [0, 1, 2, 4, 5]
+    report = verify(job.table, job.bootstrap)
+    assert report.rows is not None and not report.is_equal
+    assert (report.rows.table.count, report.rows.commits.count) == (5, 6)
+
+
 def test_of_letters_that_are_there_those_of_the_batch_are_looked_at_once(
     job: TablesJob, monkeypatch: pytest.MonkeyPatch
 ) -> None:
