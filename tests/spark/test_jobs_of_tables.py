@@ -474,7 +474,8 @@ def test_letters_of_a_topic_that_is_made_again_are_said_to_be_so_and_go_with_ano
     assert str(caught.value) == (
         f"{dead_letters_of(job.table)}: topic {topic} was deleted and created again since batch 0 of application {job.name!r} was begun, "
         f"and 2 records of the new one are dead letters, as at offset 1 of {topic}-0; the dead letters of the batch are those of the old "
-        f"one, so nobody would have them: begin with a new checkpoint and another id of the application (--app-id, option appId)"
+        f"one, so nobody would have them: begin with a new checkpoint and another id of the application (--app-id, option appId), "
+        f"at the first offsets that no batch before has read (--starting-offsets)"
     )
     other = job._replace(app_id="other")
     writer(other, shape).commit(read(other, 0, 3), 0)
@@ -553,6 +554,10 @@ def test_letters_that_are_to_be_read_again_are_named_by_one_note_however_many_ba
 
     first, *later = (len(json.dumps(note)) for note in notes_of(job))
     assert max(later) < first / 4
+    for note in notes_of(job)[1:]:
+        # As release 0.2.0 reads it, which stops: it would feed what it does not find.
+        with pytest.raises(TypeError):
+            [entry["letters"] for entry in note.get("ahead", ())]
     assert {one[2] for one in letters_module.ahead(job.table)[job.name]} == set(range(204, 405))
     assert replay(job.table)[:2] == (0, 402)
     writer(job, shape).commit([task(job, shape, 0, 405, batch_id=4, begin=204)], 4)

@@ -26,10 +26,9 @@ from odradek.spark.table_rows import PlacedFile, attached, files_of
 from odradek.spark.writing import dead_letters_of
 
 REPLAYED = "replayed"  # in the note of a commit: which letters its rows were
-AHEAD = "ahead"  # in the note of a commit: letters whose records the application is to read again
-AHEAD_SINCE = (
-    "aheadSince"  # instead: the batch whose note names them, and from which offsets on they still are
-)
+# In the note of a commit: letters whose records the application is to read again; or the batch whose note names them, and from which
+# offsets on they still are. Release 0.2.0 knows letters only, and stops at the other: under another name it would feed them.
+AHEAD = "ahead"
 RANGES = "ranges"  # in the note of letters: what their batch has read
 TOPIC_IDS = "topicIds"  # in the note of letters: of the topics that their batch has read, where they have one
 _SHAPE = f"{OWN_DIRECTORY}/shape.json"
@@ -189,7 +188,8 @@ class Begun(NamedTuple):
                 f"{self.place}: topic {topic} was deleted and created again since {of_batch} was begun, and {counted(len(anew), 'record')} "
                 f"of the new one {'is a dead letter' if len(anew) == 1 else 'are dead letters'}, as at offset {offset} of "
                 f"{topic}-{partition}; the dead letters of the batch are those of the old one, so nobody would have "
-                f"{'it' if len(anew) == 1 else 'them'}: begin with a new checkpoint and another id of the application (--app-id, option appId)"
+                f"{'it' if len(anew) == 1 else 'them'}: begin with a new checkpoint and another id of the "
+                f"application (--app-id, option appId), at the first offsets that no batch before has read (--starting-offsets)"
             )
         topic, partition, offset, _ = min(lost)
         if self.ranges and not any(is_in(self.ranges, one) for one in lost):
@@ -274,12 +274,8 @@ class Ahead(NamedTuple):
             return {}
         first = _first_of(letters)
         if _from(self.named, first) == letters:
-            return {
-                AHEAD_SINCE: {
-                    "batch": self.batch_id,
-                    "from": [[*where, first[where]] for where in sorted(first)],
-                }
-            }
+            offsets = [[*where, first[where]] for where in sorted(first)]
+            return {AHEAD: {"batch": self.batch_id, "from": offsets}}
         by_id: dict[str, set[Identity]] = {}
         for one, topic_id in letters.items():
             by_id.setdefault(topic_id, set()).add(one)
@@ -312,16 +308,18 @@ def _from(letters: Mapping[Identity, str], first: Mapping[tuple[str, str, int], 
 def ahead_of(opened: DeltaTable, app_id: str) -> Ahead:
     """Behind the application's last batch in the table."""
     done = tables.last_batch(opened, app_id)
-    note = {} if done is None else tables.noted_in(opened, app_id, done) or {}
-    since = note.get(AHEAD_SINCE)
-    if since is not None:
-        done = since["batch"]
-        note = tables.noted_in(opened, app_id, done) or {}
-    named = {one: entry.get("topicId", "") for entry in note.get(AHEAD, ()) for one in _in_entry(entry)}
-    if done is None or not named:
+    if done is None:
         return Ahead({})
-    first = None if since is None else {tuple(where): least for *where, least in since["from"]}
+    told, first = _told_ahead(opened, app_id, done), None
+    if isinstance(told, dict):
+        done, first = told["batch"], {tuple(where): least for *where, least in told["from"]}
+        told = _told_ahead(opened, app_id, done)
+    named = {one: entry.get("topicId", "") for entry in told for one in _in_entry(entry)}
     return Ahead(named if first is None else _from(named, first), done, named)
+
+
+def _told_ahead(opened: DeltaTable, app_id: str, batch_id: int) -> Any:
+    return (tables.noted_in(opened, app_id, batch_id) or {}).get(AHEAD, ())
 
 
 def is_ahead(ranges: Iterable[Range], one: Identity) -> bool:
