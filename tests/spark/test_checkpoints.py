@@ -2,11 +2,19 @@
 
 import json
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
 from odradek.model.errors import ConfigurationError
-from odradek.spark.checkpoints import ends_of_batch, may_have_batches, ranges_of_batch, starting_offsets
+from odradek.model.ids import NO_TOPIC_ID, TopicId, topic_id_to_text
+from odradek.spark.checkpoints import (
+    ends_of_batch,
+    may_have_batches,
+    ranges_of_batch,
+    starting_offsets,
+    topic_ids_of_batch,
+)
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "connector-checkpoint"
 METADATA = (
@@ -108,6 +116,31 @@ def test_a_checkpoint_of_ours_is_read_as_well(checkpoint: Path) -> None:
     )
 
     assert starting_offsets(str(checkpoint), ["orders"]) == '{"orders": {"0": 17}}'
+
+
+def test_ids_of_topics_are_those_that_sources_have_noted(checkpoint: Path) -> None:
+    ids = {"orders": "QCg8mRkXQhqbNVvHYBrTEQ", "old": topic_id_to_text(TopicId(NO_TOPIC_ID))}
+    ours = {topic: {"id": topic_id, "offsets": {"0": 17}} for topic, topic_id in ids.items()}
+    write(checkpoint, 10, json.dumps(ours), '{"orders": {"0": 5}, "clicks": {"0": 7}}', '{"logOffset": 3}')
+
+    assert topic_ids_of_batch(str(checkpoint), 10) == {"orders": ids["orders"]}
+    assert topic_ids_of_batch(str(checkpoint), 11) == {}
+    assert topic_ids_of_batch(str(checkpoint), 12) == {}, "not planned yet, or in no directory that is here"
+    assert topic_ids_of_batch("", 10) == {}
+
+
+def test_ids_of_many_topics_cost_no_look_at_all_of_them_for_each(
+    checkpoint: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def looks(topics: int) -> int:
+        entries = {f"topic-{n}": {"id": "QCg8mRkXQhqbNVvHYBrTEQ", "offsets": {"0": n}} for n in range(topics)}
+        write(checkpoint, 10, json.dumps(entries))
+        with monkeypatch.context() as patch:
+            patch.setattr(json, "loads", counting := Mock(wraps=json.loads))
+            assert len(topic_ids_of_batch(str(checkpoint), 10)) == topics
+        return counting.call_count
+
+    assert looks(50) == looks(1)
 
 
 def test_what_is_no_such_checkpoint(checkpoint: Path, tmp_path_factory: pytest.TempPathFactory) -> None:

@@ -4,6 +4,7 @@ import json
 import re
 import signal
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from itertools import count
 from pathlib import Path
 from types import SimpleNamespace
@@ -21,7 +22,7 @@ from odradek.cli.output import Failed
 from odradek.cli.spark.running import _asked_to_stop, run_until_stopped
 from odradek.client.sync import SyncClient
 from odradek.model.errors import ConfigurationError, OdradekError
-from odradek.model.ids import TopicPartition
+from odradek.model.ids import NO_TOPIC_ID, TopicPartition
 from odradek.records.builder import NewRecord, build_batch
 from odradek.spark import dead_letters as letters_module
 from odradek.spark import replay as replay_module
@@ -91,11 +92,18 @@ def job(cluster: ProcessCluster, client: SyncClient, make_topic: MakeTopic, tmp_
 
 
 def task(
-    job: TablesJob, shape: Shape, partition: int, end: int, *, batch_id: int = 0, begin: int = 0
+    job: TablesJob,
+    shape: Shape,
+    partition: int,
+    end: int,
+    *,
+    batch_id: int = 0,
+    begin: int = 0,
+    topic_id: bytes = NO_TOPIC_ID,
 ) -> Written:
     options = parse(job.source_options())
     table = writer(job, shape).options
-    wanted = OffsetRange(job.topics[0], partition, begin, end)
+    wanted = OffsetRange(job.topics[0], partition, begin, end, topic_id)
     done = write_ranges([wanted], options.connection, schema_of(options), table, batch_id=batch_id)
     return Written.from_text(done.to_text())
 
@@ -455,22 +463,27 @@ def test_a_letter_of_a_topic_that_is_made_again_is_no_row_of_what_has_its_offset
 
 
 def test_letters_of_a_topic_that_is_made_again_are_said_to_be_so_and_go_with_another_id(
-    job: TablesJob, client: SyncClient, monkeypatch: pytest.MonkeyPatch
+    job: TablesJob, client: SyncClient, make_topic: MakeTopic, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The batch died between letters and rows, and the job begins anew, with a new checkpoint: not its options are to blame."""
     options, topic = parse(job.source_options()), job.topics[0]
+    beside = make_topic(f"a-{topic}")  # which has more now, and is not to blame
+    fill(client, beside, 0, [b"no"])
 
-    def read(of: TablesJob, begin: int, end: int) -> list[Written]:
+    def read(of: TablesJob, end: int, end_beside: int) -> list[Written]:
         table = TableOptions(of.table, of.name, OFF, shape=shape)
-        wanted = OffsetRange(topic, 0, begin, end, client.topic(topic).topic_id)
-        return [write_ranges([wanted], options.connection, schema_of(options), table, batch_id=0)]
+        wanted = [
+            OffsetRange(name, 0, 0, upto, client.topic(name).topic_id)
+            for name, upto in ((topic, end), (beside, end_beside))
+        ]
+        return [write_ranges(wanted, options.connection, schema_of(options), table, batch_id=0)]
 
     shape = columns_of(job)
-    dies_behind_the_letters(job, shape, monkeypatch, read(job, 0, 5))
+    dies_behind_the_letters(job, shape, monkeypatch, read(job, 5, 0))
     made_again(client, topic)
     fill(client, topic, 0, [GOOD[0], b"neither", b"nor"])
     with pytest.raises(ReadOtherwise) as caught:
-        writer(job, shape).commit(read(job, 0, 3), 0)
+        writer(job, shape).commit(read(job, 3, 1), 0)
     assert str(caught.value) == (
         f"{dead_letters_of(job.table)}: topic {topic} was deleted and created again since batch 0 of application {job.name!r} was begun, "
         f"and 2 records of the new one are dead letters, as at offset 1 of {topic}-0; the dead letters of the batch are those of the old "
@@ -478,8 +491,8 @@ def test_letters_of_a_topic_that_is_made_again_are_said_to_be_so_and_go_with_ano
         f"at the first offsets that no batch before has read (--starting-offsets)"
     )
     other = job._replace(app_id="other")
-    writer(other, shape).commit(read(other, 0, 3), 0)
-    assert [x.value for x in dead_letters(job.table)] == [b"neither", b"nor", BAD[0]]
+    writer(other, shape).commit(read(other, 3, 1), 0)
+    assert [x.value for x in dead_letters(job.table)] == [b"no", b"neither", b"nor", BAD[0]]
     assert DeltaTable(job.table).to_pyarrow_table().column("id").to_pylist() == [0]
 
 
@@ -544,13 +557,14 @@ def test_letters_that_are_to_be_read_again_are_named_by_one_note_however_many_ba
     """There may be as many as a batch has records, and the batches that come again may be small."""
     fill(client, job.topics[0], 0, [b"no json"] * 400)
     shape = columns_of(job)
-    dies_behind_the_letters(job, shape, monkeypatch, [task(job, shape, 0, 405)])
-    writer(job, shape).commit([task(job, shape, 0, 4)], 0)
+    task_of = partial(task, job, shape, topic_id=client.topic(job.topics[0]).topic_id)
+    dies_behind_the_letters(job, shape, monkeypatch, [task_of(0, 405)])
+    writer(job, shape).commit([task_of(0, 4)], 0)
     keep_shape(job.table, shape)
     for batch_id, end in ((1, 104), (2, 204), (3, 204)):
-        other = task(job, shape, 1, batch_id, batch_id=batch_id, begin=batch_id - 1)
+        other = task_of(1, batch_id, batch_id=batch_id, begin=batch_id - 1)
         begin = {1: 4, 2: 104, 3: 204}[batch_id]
-        writer(job, shape).commit([task(job, shape, 0, end, batch_id=batch_id, begin=begin), other], batch_id)
+        writer(job, shape).commit([task_of(0, end, batch_id=batch_id, begin=begin), other], batch_id)
 
     first, *later = (len(json.dumps(note)) for note in notes_of(job))
     assert max(later) < first / 4
@@ -560,8 +574,9 @@ def test_letters_that_are_to_be_read_again_are_named_by_one_note_however_many_ba
             [entry["letters"] for entry in note.get("ahead", ())]
     assert {one[2] for one in letters_module.ahead(job.table)[job.name]} == set(range(204, 405))
     assert replay(job.table)[:2] == (0, 402)
-    writer(job, shape).commit([task(job, shape, 0, 405, batch_id=4, begin=204)], 4)
+    writer(job, shape).commit([task_of(0, 405, batch_id=4, begin=204)], 4)
     assert letters_module.ahead(job.table) == {}
+    assert "ahead" not in notes_of(job)[-1]
     assert len(dead_letters(job.table)) == 402
     assert verify(job.table, job.bootstrap).is_equal
 

@@ -114,8 +114,8 @@ def topic_ids_of_batch(directory: str, batch_id: int) -> dict[str, str]:
         lines = _by_source(Path(directory) / "offsets" / str(batch_id)).values() if directory else ()
     except (OSError, ConfigurationError):
         return {}
-    known = ((topic, json.loads(line)[topic].get("id")) for line in lines for topic in _of_connector(line))
-    return {topic: topic_id for topic, topic_id in known if topic_id not in (None, _NO_ID)}
+    entries = [entry for line in lines if _of_connector(line) for entry in json.loads(line).items()]
+    return {topic: entry["id"] for topic, entry in entries if entry.get("id", _NO_ID) != _NO_ID}
 
 
 def _by_source(file: Path) -> dict[str, str]:

@@ -104,7 +104,7 @@ def commit_letters(
         files = [TableFile.from_json(file) for one in once for file in one["letters"]]
     else:
         files = _each_once(directory, app_id, batch_id, told, ranges[0], is_needed=stage is not None)
-    topic_ids = topic_ids_of_batch(checkpoint, batch_id)
+    topic_ids = topic_ids_of_batch(checkpoint, batch_id) if files else {}
     before = begun(dead_letters_of(directory), app_id, batch_id) if files and not is_there else None
     if before is not None:
         before.check_kept(files, topic_ids)
