@@ -581,6 +581,24 @@ def test_letters_that_are_to_be_read_again_are_named_by_one_note_however_many_ba
     assert verify(job.table, job.bootstrap).is_equal
 
 
+def test_what_names_letters_that_are_to_be_read_again_outlives_its_commit(
+    job: TablesJob, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its rows were taken back, and Delta's log begins behind it."""
+    shape = begun_with_more(job, monkeypatch)
+    writer(job, shape).commit([task(job, shape, 1, 2, batch_id=1)], 1)
+    table = DeltaTable(job.table)
+    table.restore(0)
+    table.create_checkpoint()
+    for version in range(table.version()):
+        Path(job.table, "_delta_log", f"{version:020}.json").unlink()
+
+    assert {one[1:3] for one in letters_module.ahead(job.table)[job.name]} == {(0, 2), (0, 3), (0, 4)}
+    writer(job, shape).commit([task(job, shape, 0, 5, batch_id=2, begin=2)], 2)
+    assert replay(job.table)[:2] == (0, 1)
+    assert sorted(DeltaTable(job.table).to_pyarrow_table().column("id").to_pylist()) == [*range(4)]
+
+
 def test_letters_of_several_attempts_that_are_to_be_read_again_are_all_kept(
     job: TablesJob, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -207,10 +207,8 @@ class DeltaWriter(DataSourceStreamArrowWriter):
             ranges = [(part.topic, part.partition, part.start, part.end) for part in whole.parts]
             topic_ids = _topic_ids(whole.parts)
             before = begun(self.options.letters, **who) if has_letters else None
+            known = ahead_of(there, self.options.app_id) if there is not None and has_letters else Ahead({})
             # Not from a checkpoint that is not the table's: WrongCheckpoint comes before a letter of it is anywhere.
-            known = Ahead({})
-            if there is not None and has_letters:
-                known = ahead_of(there, self.options.app_id)
             earlier = self._of_earlier(known, before, whole, topic_ids)
             is_new = bool(whole.letters or before or earlier) and not self._is_there(whole, batchId)
             read_now = self._read_now(whole, batchId, earlier, ranges) if earlier and is_new else set()
