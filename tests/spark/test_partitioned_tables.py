@@ -272,6 +272,19 @@ def test_a_partition_for_every_row_is_held_no_longer_than_its_memory_allows(
     assert sum(file.records for file in files.close()) == 300
 
 
+def test_what_is_held_of_partitions_of_any_size_is_bounded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(table_files, "HELD_BYTES", 100_000)
+    files = table_files.TableFiles(str(tmp_path), "app", 0, options(tmp_path, "n").layout)
+    sizes = [1, 60_000, 1, 60_000, 30_000, 90_000, 200_000]
+    for n, size in enumerate(sizes):
+        files.write(pa.RecordBatch.from_pydict({"n": [n], "value": [b"x" * size]}))
+
+        assert sum(rows.nbytes for held in files._held.values() for rows in held) <= 100_000
+    assert sum(file.records for file in files.close()) == len(sizes)
+
+
 def test_files_end_at_the_size_that_is_wanted(tmp_path: Path) -> None:
     values = [random.Random(n).randbytes(200) for n in range(4_000)]
     rows = pa.table({"id": list(range(4_000)), "value": values})

@@ -35,7 +35,7 @@ from odradek.spark.shape import COLUMNS, META, BadValue, Shape
 from odradek.spark.sink import DeltaWriter
 from odradek.spark.source import schema_of
 from odradek.spark.verify import CannotVerify, verify
-from odradek.spark.writing import TableOptions, Written, _write_changes, write_ranges
+from odradek.spark.writing import TableOptions, Written, _write_changes, dead_letters_of, write_ranges
 from odradek.testing.process_cluster import ProcessCluster
 from tests.spark.formats.registry_server import framed, registry
 from tests.spark.formats.test_avro import written
@@ -85,6 +85,23 @@ class Upserts:
             )
             done.append(Written.from_text(written.to_text()))
         DeltaWriter(self.options(switch), StructType()).commit(done, batch_id)
+
+    def run_of(self, checkpoint: Path, query_id: str, batch_id: int, begin: int, end: int) -> None:
+        """A task of the query whose checkpoint that is."""
+        self.plan(checkpoint, batch_id, end)
+        source, options = (
+            parse(self.job.source_options()),
+            self.options()._replace(checkpoint=str(checkpoint)),
+        )
+        wanted = [OffsetRange(self.job.topics[0], 0, begin, end)]
+        done = write_ranges(wanted, source.connection, schema_of(source), options, batch_id=batch_id)
+        done.query_id = query_id
+        DeltaWriter(options, StructType()).commit([done], batch_id)
+
+    def plan(self, checkpoint: Path, batch_id: int, end: int) -> None:
+        (checkpoint / "offsets").mkdir(parents=True, exist_ok=True)
+        plan = f'v1\n{{}}\n{{"{self.job.topics[0]}":{{"0":{end}}}}}'
+        (checkpoint / "offsets" / str(batch_id)).write_text(plan)
 
     def rows(self) -> dict[bytes, Any]:
         found = DeltaTable(self.job.table).to_pyarrow_table().to_pylist()
@@ -240,33 +257,31 @@ def test_wherever_the_driver_dies_the_batch_is_merged_once(job: TablesJob, step:
     ],
 )
 def test_a_checkpoint_that_is_behind_other_records_is_noticed_and_merges_nothing(
-    job: TablesJob, tmp_path: Path, checkpoint: str, query_id: str, why: str
+    job: TablesJob, client: SyncClient, tmp_path: Path, checkpoint: str, query_id: str, why: str
 ) -> None:
     """It is right behind the number of the table's last batch, but not behind its records: these would be in no batch."""
     jobs = Upserts(job)
-    source = parse(job.source_options())
-
-    def plan(checkpoint: str, batch_id: int, end: int) -> None:
-        offsets = tmp_path / checkpoint / "offsets"
-        offsets.mkdir(parents=True, exist_ok=True)
-        (offsets / str(batch_id)).write_text(f'v1\n{{}}\n{{"{job.topics[0]}":{{"0":{end}}}}}')
-
-    def runs(checkpoint: str, query_id: str, batch_id: int, begin: int, end: int) -> None:
-        plan(checkpoint, batch_id, end)
-        options = jobs.options()._replace(checkpoint=str(tmp_path / checkpoint))
-        wanted = [OffsetRange(job.topics[0], 0, begin, end)]
-        done = write_ranges(wanted, source.connection, schema_of(source), options, batch_id=batch_id)
-        done.query_id = query_id
-        DeltaWriter(options, StructType()).commit([done], batch_id)
-
-    plan(checkpoint, 0, 6)
-    runs("own", "own", 0, 0, 3)
+    produce(client, job.topics[0], (b"f", b"no json"))
+    jobs.plan(tmp_path / checkpoint, 0, 6)
+    jobs.run_of(tmp_path / "own", "own", 0, 0, 3)
     with pytest.raises(tables.WrongCheckpoint, match=why):
-        runs(checkpoint, query_id, 1, 6, 7)
-    runs("own", "own", 0, 0, 3)
-    runs("own", "own", 1, 3, 6)
+        jobs.run_of(tmp_path / checkpoint, query_id, 1, 6, 11)
+    assert tables.open_table(dead_letters_of(job.table)) is None, "nor has it letters"
+    jobs.run_of(tmp_path / "own", "own", 0, 0, 3)
+    jobs.run_of(tmp_path / "own", "own", 1, 3, 6)
 
     assert jobs.rows() == {b"a": 3, b"d": 4}
+
+
+def test_a_batch_that_does_not_tell_its_query_is_gone_on_from(job: TablesJob, tmp_path: Path) -> None:
+    """As release 0.2.0 noted it, or where the checkpoint was in no directory that is mounted."""
+    jobs = Upserts(job)
+    jobs.run(0, [(0, 3)])
+    jobs.run_of(tmp_path / "own", "own", 0, 0, 3)
+    jobs.run_of(tmp_path / "own", "own", 1, 3, 6)
+
+    assert jobs.rows() == {b"a": 3, b"d": 4}
+    assert [note["parts"][0]["end"] for note in tables.notes(DeltaTable(job.table))] == [3, 6]
 
 
 @pytest.mark.parametrize("where", ["last_changes", "_merge"])
