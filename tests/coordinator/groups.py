@@ -9,6 +9,7 @@ from odradek.coordinator.events import AppendFailed, Asked, Committed, Event, Ti
 from odradek.coordinator.group_coordinator import GroupCoordinator
 from odradek.coordinator.loading import Loaded
 from odradek.coordinator.member import Client
+from odradek.coordinator.member_memory import MemberMemory
 from odradek.coordinator.offsets import NO_PRODUCER
 from odradek.coordinator.records import decode, encode
 from odradek.coordinator.settings import GroupSettings
@@ -36,7 +37,8 @@ READS_T = write_subscription(Subscription(FIRST_WITH_OWNED, ("t",), {}))
 class Bench:
     """`held`: appends are kept until `commit` or `fail`; else they are committed at once."""
 
-    def __init__(self, *, held: bool = False, **settings: Any) -> None:
+    def __init__(self, *, held: bool = False, memory: MemberMemory | None = None, **settings: Any) -> None:
+        self.memory = MemberMemory() if memory is None else memory
         self.settings = GroupSettings(**{"initial_rebalance_delay_ms": 0, **settings})
         self.now_ms = START_MS
         self.log: list[tuple[bytes, bytes | None, int]] = []
@@ -47,7 +49,7 @@ class Bench:
         self.lines: list[str] = []
         self.topics = Topics(TOPICS)
         self.asides: list[AsideWork] = []  # asked of a thread, and not done yet
-        self.coordinator = GroupCoordinator(self.settings, self.topics, Stored(), self.now_ms, self.topics)
+        self.coordinator = self._coordinator(Stored())
 
     # ------------------------------------------------------------------------------------------------ events
 
@@ -127,8 +129,14 @@ class Bench:
         self.step(Unloaded())
         self.waiting.clear()
         self.asides.clear()
+        self.coordinator.tables()
         stored = self.loaded()
-        self.coordinator = GroupCoordinator(self.settings, self.topics, stored, self.now_ms, self.topics)
+        self.coordinator = self._coordinator(stored)
+
+    def _coordinator(self, stored: Stored) -> GroupCoordinator:
+        return GroupCoordinator(
+            self.settings, self.topics, stored, self.now_ms, self.topics, memory=self.memory
+        )
 
     # ---------------------------------------------------------------------------------------------- requests
 

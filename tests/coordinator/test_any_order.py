@@ -13,6 +13,7 @@ from odradek.model.error_codes import ErrorCode
 from odradek.protocol.messages.delete_groups import DeleteGroupsRequest
 from odradek.protocol.messages.join_group import JoinGroupResponse
 from tests.coordinator.groups import GROUP, Bench
+from tests.coordinator.test_member_memory import held_by
 
 ERRORS = st.sampled_from(
     [ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.NOT_LEADER_OR_FOLLOWER]
@@ -117,6 +118,14 @@ class AnyOrder(RuleBasedStateMachine):
         loaded, memory = self.bench.loaded(), self.bench.coordinator.shard.stored
         assert memory.groups == loaded.groups
         assert _offsets(memory) == _offsets(loaded)
+
+    @invariant()
+    def what_members_take_is_counted_as_it_comes_and_goes(self) -> None:
+        shard = self.bench.coordinator.shard
+        assert shard.held_bytes == held_by(shard)
+        assert self.bench.memory.size_bytes in (shard.held_bytes, 0), (
+            "0: nothing has happened since it was loaded"
+        )
 
     @invariant()
     def a_group_at_rest_is_what_would_be_loaded(self) -> None:

@@ -12,6 +12,7 @@ from odradek.coordinator.effects import Append
 from odradek.coordinator.events import TopicsDeleted, TransactionEnded
 from odradek.coordinator.group_coordinator import GroupCoordinator
 from odradek.coordinator.loading import Loaded
+from odradek.coordinator.member_memory import MemberMemory
 from odradek.coordinator.records import GroupRecord, OffsetRecord, StoredGroup, decode, encode
 from odradek.coordinator.refusals import refuse
 from odradek.coordinator.settings import MINUTE_MS, GroupSettings, MigrationPolicy
@@ -44,6 +45,10 @@ class Topics(TopicSizes):
 class GroupShards(CoordinatorShards[GroupCoordinator]):
     topic = GROUPS_TOPIC
 
+    def __init__(self, **common: Any) -> None:
+        super().__init__(**common)
+        self.memory = MemberMemory()
+
     def transaction_ended(
         self, index: int, offset: int, producer_id: int, *, is_commit: bool, now_ms: int
     ) -> None:
@@ -70,7 +75,7 @@ class GroupShards(CoordinatorShards[GroupCoordinator]):
         stored: Stored = shard.load.loaded.stored
         settings = _group_settings(self._settings(), shard.partition)
         topics = Topics(self._metadata)
-        coordinator = GroupCoordinator(settings, topics, stored, now_ms, topics)
+        coordinator = GroupCoordinator(settings, topics, stored, now_ms, topics, self.memory)
         return coordinator, f"{len(stored.groups) + len(stored.consumer_groups)} groups"
 
     def _is_large(self, shard: Shard[GroupCoordinator]) -> bool:

@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterable, Mapping
 
 from odradek.coordinator.group_states import GroupState, check_transition
 from odradek.coordinator.member import Member, Parked, Protocols, member_from
+from odradek.coordinator.member_memory import Held, of_protocols
 from odradek.coordinator.records import StoredGroup
 from odradek.coordinator.subscription import CONSUMER, topics_of_all
 from odradek.model.error_codes import ErrorCode
@@ -20,6 +21,7 @@ class ClassicGroup:
         "_gaps",
         "generation",
         "group_id",
+        "held",
         "initial_wait_left_ms",
         "is_adopted",
         "join_ends_at_ms",
@@ -41,6 +43,7 @@ class ClassicGroup:
 
     def __init__(self, group_id: str, now_ms: int) -> None:
         self.group_id = group_id
+        self.held = Held()  # memory of its members; of one that a coordinator has, of all its groups
         self.state = GroupState.EMPTY
         self.state_since_ms = now_ms
         self.generation = 0
@@ -78,6 +81,11 @@ class ClassicGroup:
     @property
     def rebalance_timeout_ms(self) -> int:
         return max((member.rebalance_timeout_ms for member in self.members.values()), default=0)
+
+    @property
+    def size_bytes(self) -> int:
+        """Memory of its members: looks at each."""
+        return sum(member.size_bytes for member in self.members.values())
 
     @property
     def joined(self) -> int:
@@ -137,6 +145,7 @@ class ClassicGroup:
         """What a member offers from here on."""
         _count(self.offered, member.protocols, -1)
         _count(self.offered, protocols, 1)
+        self.held.size_bytes += of_protocols(protocols) - of_protocols(member.protocols)
         member.protocols = protocols
 
     def elected_protocol(self, instead: Mapping[str, Protocols] | None = None) -> str | None:
@@ -176,6 +185,7 @@ class ClassicGroup:
         if not self.members:
             self.protocol_type = protocol_type
         self.members[member.member_id] = member
+        self.held.size_bytes += member.size_bytes
         _count(self.offered, member.protocols, 1)
         if member.instance_id is not None:
             self.static_members[member.instance_id] = member.member_id
@@ -184,6 +194,7 @@ class ClassicGroup:
 
     def remove(self, member_id: str) -> Member:
         member = self.members.pop(member_id)
+        self.held.size_bytes -= member.size_bytes
         _count(self.offered, member.protocols, -1)
         if member.instance_id is not None:
             del self.static_members[member.instance_id]
@@ -201,6 +212,7 @@ class ClassicGroup:
         if len(gone) <= len(self.members) // 16:
             return [self.remove(member_id) for member_id in gone]
         removed = [self.members.pop(member_id) for member_id in gone]
+        self.held.size_bytes -= sum(member.size_bytes for member in removed)
         self.members, self._gaps = dict(self.members), 0
         if len(self.members) < len(removed):
             self.offered = {}
@@ -222,6 +234,7 @@ class ClassicGroup:
         member = self.members.pop(old_id)
         parked = member.join, member.sync
         member.join = member.sync = None
+        self.held.size_bytes += len(new_id) - len(old_id)
         member.member_id = new_id
         self.members[new_id] = member
         assert member.instance_id is not None, "only a static member comes back under another id"
@@ -232,6 +245,13 @@ class ClassicGroup:
             self.unsynced.remove(old_id)
             self.unsynced.add(new_id)
         return parked
+
+    def assign(self, assignments: Mapping[str, bytes]) -> None:
+        """Whoever is left out gets nothing."""
+        for member in self.members.values():
+            before = len(member.assignment)
+            member.assignment = assignments.get(member.member_id, b"")
+            self.held.size_bytes += len(member.assignment) - before
 
     def elect_joined_leader(self) -> bool:
         """The leader stays if it joined; else one that did leads. False: nobody joined."""
@@ -265,6 +285,7 @@ class ClassicGroup:
         self.generation = stored.generation
         self.protocol = stored.protocol
         self.members = {one.member_id: member_from(one, stored.protocol) for one in stored.members}
+        self.held.size_bytes += self.size_bytes
         self.offered = {}
         for member in self.members.values():
             _count(self.offered, member.protocols, 1)

@@ -22,6 +22,7 @@ from odradek.coordinator.consumer_records import (
     TargetEpochRecord,
     TargetRecord,
 )
+from odradek.coordinator.member_memory import BYTES_OF_A_MEMBER, of_assignment, of_names, of_protocols
 
 NO_EPOCH = GroupEpoch(0, 0)
 NEW = Current(0, 0, MemberState.STABLE, NOTHING, NOTHING)  # a member that has been told nothing
@@ -32,6 +33,7 @@ class ConsumerImage:
         "assignment_epoch",
         "current",
         "epoch",
+        "held_bytes",
         "members",
         "metadata_hash",
         "names",
@@ -46,6 +48,7 @@ class ConsumerImage:
         self.epoch = 0  # 0: there is no such group
         self.metadata_hash = 0
         self.assignment_epoch = 0
+        self.held_bytes = 0  # of memory, about
         self.members: dict[str, Subscriber] = {}
         self.current: dict[str, Current] = {}
         self.targets: dict[str, Assignment] = {}
@@ -63,6 +66,7 @@ class ConsumerImage:
         found.epoch = self.epoch
         found.metadata_hash = self.metadata_hash
         found.assignment_epoch = self.assignment_epoch
+        found.held_bytes = self.held_bytes
         found.members = dict(self.members)
         found.current = dict(self.current)
         found.targets = dict(self.targets)
@@ -126,17 +130,18 @@ class ConsumerImage:
             case TargetEpochRecord(_, value):
                 self.assignment_epoch = value or 0
             case TargetRecord(_, member_id, value):
-                if value is None:
-                    self.targets.pop(member_id, None)
-                else:
+                self.held_bytes -= of_assignment(self.targets.pop(member_id, NOTHING))
+                if value is not None:
                     self.targets[member_id] = value
+                    self.held_bytes += of_assignment(value)
             case CurrentRecord(_, member_id, value):
                 self._replay_current(member_id, value)
             case RegexRecord(_, regex, value):
-                if value is None:
-                    self.regexes.pop(regex, None)
-                else:
+                before = self.regexes.pop(regex, None)
+                self.held_bytes -= of_names(before.topics) if before is not None else 0
+                if value is not None:
                     self.regexes[regex] = value
+                    self.held_bytes += of_names(value.topics)
             case _:
                 pass  # metadata of partitions, as 3.9 kept it
 
@@ -144,11 +149,13 @@ class ConsumerImage:
         before = self.members.pop(member_id, None)
         if before is not None:
             self._count(before, -1)
+            self.held_bytes -= size_bytes_of(before) + len(member_id)
             if before.instance_id is not None and self.static_members.get(before.instance_id) == member_id:
                 del self.static_members[before.instance_id]
         if value is not None:
             self.members[member_id] = value
             self._count(value, 1)
+            self.held_bytes += size_bytes_of(value) + len(member_id)
             if value.instance_id is not None:
                 self.static_members[value.instance_id] = member_id
 
@@ -163,9 +170,11 @@ class ConsumerImage:
         if before is not None:
             for assignment in (before.assigned, before.revoking):
                 self._release(member_id, assignment)
+                self.held_bytes -= of_assignment(assignment)
         if value is not None:
             self.current[member_id] = value
             for assignment in (value.assigned, value.revoking):
+                self.held_bytes += of_assignment(assignment)
                 for topic, partitions in assignment.items():
                     self.owners.setdefault(topic, {}).update(dict.fromkeys(partitions, member_id))
 
@@ -177,6 +186,14 @@ class ConsumerImage:
                     del owned[partition]
             if not owned:
                 self.owners.pop(topic, None)
+
+
+def size_bytes_of(subscriber: Subscriber) -> int:
+    """Of memory, about."""
+    one = subscriber
+    said = (one.instance_id, one.rack_id, one.client_id, one.regex, one.assignor)
+    protocols = one.classic.protocols if one.classic is not None else ()
+    return BYTES_OF_A_MEMBER + of_names(filter(None, said)) + of_names(one.topics) + of_protocols(protocols)
 
 
 def _add(counts: dict[str, int], name: str, by: int) -> None:

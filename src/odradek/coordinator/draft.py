@@ -7,7 +7,7 @@ it waits (`turns`). Nothing is left of a draft whose append fails.
 from odradek.coordinator.asides import Assign, Resolve
 from odradek.coordinator.assignors import Question, assign
 from odradek.coordinator.consumer_group import ConsumerGroup, assignor_of, question_of
-from odradek.coordinator.consumer_image import ConsumerImage
+from odradek.coordinator.consumer_image import ConsumerImage, size_bytes_of
 from odradek.coordinator.consumer_records import (
     Assignment,
     CurrentRecord,
@@ -25,6 +25,8 @@ from odradek.coordinator.settings import REGEX_REFRESH_MS, REGEX_REST_MS
 from odradek.coordinator.shard import Shard
 from odradek.coordinator.topic_ids import metadata_hash
 from odradek.coordinator.topic_patterns import compile_pattern
+from odradek.model.error_codes import ErrorCode
+from odradek.model.errors import ProtocolError
 
 # Members, subscriptions and partitions of a group whose target is computed in the turn that asks for it, which takes a few
 # milliseconds with its records. Above that a thread does, and members go on with the target there is.
@@ -54,7 +56,8 @@ class Draft:
     # ------------------------------------------------------------------------------------------ subscriptions
 
     def subscribe(self, member_id: str, subscriber: Subscriber) -> bool:
-        """Whether the epoch has to move on for that. InvalidPattern: its expression is none."""
+        """Whether the epoch has to move on for that. InvalidPattern: its expression is none. ProtocolError: there is no room for what it
+        says beside what it said before."""
         image = self.image
         before = image.members.get(member_id)
         regex_before = before.regex if before is not None else ""
@@ -63,6 +66,10 @@ class Draft:
             compile_pattern(subscriber.regex)
         if subscriber == before:
             return False
+        more_bytes = size_bytes_of(subscriber) - (size_bytes_of(before) if before is not None else 0)
+        if not self.shard.has_room(more_bytes, self.now_ms, is_new=before is None):
+            why = "Members of groups take as much memory of this broker as they may."
+            raise ProtocolError(ErrorCode.COORDINATOR_NOT_AVAILABLE, why)
         is_resolved = is_new_regex and subscriber.regex in image.regexes
         names_before = before.topics if before is not None else ()
         self.write(MemberRecord(self.group_id, member_id, subscriber))

@@ -10,6 +10,7 @@ from odradek.coordinator.classic_members import join_consumer_group
 from odradek.coordinator.events import Asked
 from odradek.coordinator.group_states import GroupState
 from odradek.coordinator.member import Member, Parked, Protocols, metadata_of
+from odradek.coordinator.member_memory import BYTES_OF_A_MEMBER, of_protocols
 from odradek.coordinator.rebalance import park_join, prepare, remove_member, try_complete
 from odradek.coordinator.records import GroupKey, GroupRecord, StoredGroup
 from odradek.coordinator.settings import (
@@ -74,6 +75,8 @@ def join_group(shard: Shard, asked: Asked, request: JoinGroupRequest, now_ms: in
         return _turn_away(shard, group, joining, now_ms)
     if not group.supports(request.protocol_type, protocols):
         return joining.refuse(shard, ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+    if not _has_memory(shard, group, joining, now_ms):
+        return joining.refuse(shard, ErrorCode.COORDINATOR_NOT_AVAILABLE)
     if request.member_id:
         _join_with_id(shard, group, joining, now_ms)
     else:
@@ -91,6 +94,20 @@ def _has_room(group: ClassicGroup, member_id: str, max_size: int) -> bool:
             return True
         return (member is not None and member.join is not None) or group.joined < max_size
     return member is not None or len(group.members) < max_size
+
+
+def _has_memory(shard: Shard, group: ClassicGroup, joining: Joining, now_ms: int) -> bool:
+    """For what it offers, beside what it did before."""
+    request = joining.request
+    member_id = request.member_id or group.static_members.get(request.group_instance_id or "", "")
+    member = group.members.get(member_id)
+    if member is None and request.member_id and request.member_id not in group.pending_ids:
+        return True  # it is refused for its id, which it is to hear
+    if member is not None:
+        more_bytes = of_protocols(joining.protocols) - of_protocols(member.protocols)
+    else:
+        more_bytes = BYTES_OF_A_MEMBER + of_protocols(joining.protocols)
+    return shard.has_room(more_bytes, now_ms, is_new=member is None)
 
 
 def _turn_away(shard: Shard, group: ClassicGroup, joining: Joining, now_ms: int) -> None:
@@ -117,7 +134,7 @@ def _give_id(shard: Shard, group: ClassicGroup, joining: Joining, now_ms: int) -
     """Costs its sender nothing, so what it may cost us has an end."""
     if shard.pending_ids >= MOST_PENDING_IDS or shard.pending_bytes >= MOST_PENDING_BYTES:
         return joining.refuse(shard, ErrorCode.COORDINATOR_NOT_AVAILABLE)
-    shard.groups.setdefault(group.group_id, group)
+    shard.take_in(group)
     member_id = joining.new_id
     shard.remember_id(group, member_id, now_ms + joining.request.session_timeout_ms)
     joining.refuse(shard, ErrorCode.MEMBER_ID_REQUIRED, member_id)
@@ -147,7 +164,7 @@ def _join_with_id(shard: Shard, group: ClassicGroup, joining: Joining, now_ms: i
 
 def _enter(shard: Shard, group: ClassicGroup, joining: Joining, member_id: str, now_ms: int) -> None:
     request = joining.request
-    shard.groups.setdefault(group.group_id, group)
+    shard.take_in(group)
     member = Member(
         member_id=member_id,
         instance_id=request.group_instance_id,

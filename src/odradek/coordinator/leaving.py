@@ -5,7 +5,7 @@ from odradek.coordinator.classic_group import ClassicGroup
 from odradek.coordinator.classic_members import leave_consumer_group
 from odradek.coordinator.events import Asked
 from odradek.coordinator.group_states import GroupState
-from odradek.coordinator.rebalance import Emptied, remove_members, try_complete
+from odradek.coordinator.rebalance import Emptied, forget_unused, remove_members, try_complete
 from odradek.coordinator.shard import Shard
 from odradek.model.error_codes import ErrorCode
 from odradek.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
@@ -61,4 +61,6 @@ def _leave(
         errors.append(error)
     if gone:
         return errors, remove_members(shard, group, gone, now_ms)
-    return errors, try_complete(shard, group, now_ms) if was_pending else None
+    emptied = try_complete(shard, group, now_ms) if was_pending else None
+    forget_unused(shard, group)
+    return errors, emptied

@@ -2,6 +2,7 @@
 
 from typing import NamedTuple
 
+from odradek.coordinator.member_memory import BYTES_OF_A_MEMBER, of_protocols
 from odradek.coordinator.records import StoredMember
 
 Protocols = tuple[tuple[str, bytes], ...]  # name and metadata, the member's favourite first
@@ -67,6 +68,12 @@ class Member:
     @property
     def is_parked(self) -> bool:
         return self.join is not None or self.sync is not None
+
+    @property
+    def size_bytes(self) -> int:
+        """Of memory, about."""
+        names = len(self.member_id) + len(self.instance_id or "") + len(self.client.client_id)
+        return BYTES_OF_A_MEMBER + names + of_protocols(self.protocols) + len(self.assignment)
 
     def metadata_of(self, protocol: str | None) -> bytes:
         return metadata_of(self.protocols, protocol)

@@ -193,3 +193,12 @@ def session_is_due(shard: Shard, group: ClassicGroup, member_id: str, now_ms: in
 def pending_id_is_due(shard: Shard, group: ClassicGroup, member_id: str, now_ms: int) -> None:
     shard.forget_id(group, member_id)
     try_complete(shard, group, now_ms)
+    forget_unused(shard, group)
+
+
+def forget_unused(shard: Shard, group: ClassicGroup) -> None:
+    """A group for which ids were given, and none was ever used. Its name may be long, and names cost nothing."""
+    is_used = group.generation or group.members or group.pending_ids
+    offsets = shard.offsets
+    if not is_used and not offsets.count(group.group_id) and not offsets.unsettled(group.group_id):
+        shard.forget(group)

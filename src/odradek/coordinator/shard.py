@@ -16,6 +16,7 @@ from odradek.coordinator.effects import Answer, Append, Effects, Producer
 from odradek.coordinator.events import Asked
 from odradek.coordinator.later import Later, Make
 from odradek.coordinator.member import Member, Parked
+from odradek.coordinator.member_memory import BYTES_OF_AN_ID, Held, MemberMemory
 from odradek.coordinator.offsets import NO_PRODUCER
 from odradek.coordinator.records import CoordinatorRecord, GroupRecord, OffsetKey, OffsetRecord
 from odradek.coordinator.settings import GroupSettings
@@ -47,7 +48,12 @@ class MindsLate:
 
 class Shard:
     def __init__(
-        self, settings: GroupSettings, topics: Mapping[str, int], stored: Stored, ids: TopicIds
+        self,
+        settings: GroupSettings,
+        topics: Mapping[str, int],
+        stored: Stored,
+        ids: TopicIds,
+        memory: MemberMemory,
     ) -> None:
         self.settings = settings
         self.topics = topics  # topic -> how many partitions it has
@@ -69,6 +75,9 @@ class Shard:
         self.expiry_at_ms: int | None = None
         self.pending_ids = 0
         self.pending_bytes = 0
+        self._memory = memory
+        self._held = Held()  # by members of classic groups, and ids that were given
+        self._told_bytes = 0  # of `_memory`
         self._in_flight: dict[int, tuple[Append, After]] = {}
         # Whoever waited was told so; the records may be committed yet.
         self._late: dict[int, tuple[Append, After]] = {}
@@ -182,8 +191,16 @@ class Shard:
     def group(self, group_id: str, now_ms: int) -> ClassicGroup:
         found = self.groups.get(group_id)
         if found is None:
-            found = self.groups[group_id] = ClassicGroup(group_id, now_ms)
+            found = ClassicGroup(group_id, now_ms)
+            self.take_in(found)
         return found
+
+    def take_in(self, group: ClassicGroup) -> None:
+        if self.groups.get(group.group_id) is group:
+            return
+        self.groups[group.group_id] = group
+        self._held.size_bytes += group.size_bytes
+        group.held = self._held
 
     def forget(self, group: ClassicGroup) -> None:
         """The group is gone, with every id it had given."""
@@ -191,17 +208,45 @@ class Shard:
             self.forget_id(group, member_id)
         if self.groups.get(group.group_id) is group:
             del self.groups[group.group_id]
+            self._held.size_bytes -= group.size_bytes
+            group.held = Held()
 
     def remember_id(self, group: ClassicGroup, member_id: str, until_ms: int) -> None:
         group.pending_ids[member_id] = until_ms
         self.pending_ids += 1
         self.pending_bytes += len(group.group_id) + len(member_id)
+        self._held.size_bytes += BYTES_OF_AN_ID + len(group.group_id) + len(member_id)
         self.timers.arm(until_ms, Kind.PENDING_ID, group.group_id, member_id)
 
     def forget_id(self, group: ClassicGroup, member_id: str) -> None:
         del group.pending_ids[member_id]
         self.pending_ids -= 1
         self.pending_bytes -= len(group.group_id) + len(member_id)
+        self._held.size_bytes -= BYTES_OF_AN_ID + len(group.group_id) + len(member_id)
+
+    # ----------------------------------------------------------------------------------------------- memory
+
+    @property
+    def held_bytes(self) -> int:
+        """Memory of the members here, in groups of either kind."""
+        return self._held.size_bytes + self.stored.held_bytes
+
+    def has_room(self, more_bytes: int, now_ms: int, *, is_new: bool) -> bool:
+        """For what somebody brings: who brings no more than it had is not asked. If not, it is told so, and the operator."""
+        if more_bytes <= 0:
+            return True
+        held_bytes = self._memory.size_bytes - self._told_bytes + self.held_bytes
+        if self._memory.has_room(more_bytes, held_bytes, is_new=is_new):
+            return True
+        line = self._memory.refuse(now_ms)
+        if line is not None:
+            self.say(line)
+        return False
+
+    def tell_memory(self, held_bytes: int) -> None:
+        """What others are to know of it."""
+        self._memory.size_bytes += held_bytes - self._told_bytes
+        self._told_bytes = held_bytes
 
     # ----------------------------------------------------------------------------------------------- timers
 

@@ -14,6 +14,7 @@ class Stored:
         self.groups: dict[str, StoredGroup] = {}
         self.consumer_groups: dict[str, ConsumerImage] = {}
         self.offsets = Offsets()
+        self.held_bytes = 0  # memory of members, as it counts for `member_memory`
 
     def replay(self, record: CoordinatorRecord, position: int, producer_id: int) -> None:
         """The record at this offset of the log; the last value of a key wins, and no value removes it."""
@@ -21,13 +22,16 @@ class Stored:
             self.offsets.apply(record.key, record.value, position, producer_id)
         elif not isinstance(record, GroupRecord):
             image = self.consumer_groups.setdefault(record.group, ConsumerImage())
+            self.held_bytes -= image.held_bytes
             image.replay(record)
+            self.held_bytes += image.held_bytes
             if image.is_bare:
                 del self.consumer_groups[record.group]
-        elif record.value is not None:
-            self.groups[record.key.group] = record.value
         else:
-            self.groups.pop(record.key.group, None)
+            before = self.groups.pop(record.key.group, None)
+            self.held_bytes += _held_by(record.value) - _held_by(before)
+            if record.value is not None:
+                self.groups[record.key.group] = record.value
 
     def replay_all(self, records: Sequence[CoordinatorRecord], position: int, producer_id: int) -> None:
         """As `replay` of each, the first of them at this offset of the log."""
@@ -56,3 +60,10 @@ class Stored:
         yield from self.offsets.by_group
         for held in self.offsets.pending.values():
             yield from held
+
+
+def _held_by(group: StoredGroup | None) -> int:
+    """Beside what its members take: what they offered then, which may be more than now."""
+    return (
+        sum(len(one.subscription) + len(one.assignment) for one in group.members) if group is not None else 0
+    )

@@ -31,16 +31,20 @@ def sync_group(shard: Shard, asked: Asked, request: SyncGroupRequest, now_ms: in
     if group is None or error:
         return shard.answer(asked.call, sync_refused(error))
     member = group.members[request.member_id]
+    is_to_assign = group.is_leader(member.member_id) and group.storing is None
+    is_assigned = group.state is GroupState.STABLE
+    if is_to_assign and not is_assigned and not _has_memory(shard, group, request, now_ms):
+        return shard.answer(asked.call, sync_refused(ErrorCode.COORDINATOR_NOT_AVAILABLE))
     group.unsynced.discard(member.member_id)
     if not group.unsynced:
         group.sync_ends_at_ms = None
-    if group.state is GroupState.STABLE:
+    if is_assigned:
         shard.renew_session(group, member, now_ms)
         return shard.answer(asked.call, synced(group, member))
     if member.sync is not None:  # as with a second JoinGroup: the first is nobody's any more
         shard.answer(member.sync.call, sync_refused(ErrorCode.NOT_COORDINATOR))
     member.sync = Parked(asked.call, asked.version)
-    if group.is_leader(member.member_id) and group.storing is None:
+    if is_to_assign:
         # Who is left out gets an empty assignment; who is not a member gets none.
         assignments = {one.member_id: bytes(one.assignment) for one in request.assignments}
         after = AssignmentStored(group.group_id, group.generation, assignments)
@@ -66,6 +70,13 @@ def _why_not(group: ClassicGroup | None, request: SyncGroupRequest) -> ErrorCode
     return SYNC[group.state]
 
 
+def _has_memory(shard: Shard, group: ClassicGroup, request: SyncGroupRequest, now_ms: int) -> bool:
+    """For the assignments, beside those of the generation before."""
+    assigned = sum(len(one.assignment) for one in request.assignments)
+    more_bytes = assigned - sum(len(one.assignment) for one in group.members.values())
+    return shard.has_room(more_bytes, now_ms, is_new=False)
+
+
 @dataclass(frozen=True, slots=True)
 class AssignmentStored:
     group_id: str
@@ -77,8 +88,7 @@ class AssignmentStored:
         if group is None:
             return
         group.move_to(GroupState.STABLE, now_ms)
-        for member in group.members.values():
-            member.assignment = self.assignments.get(member.member_id, b"")
+        group.assign(self.assignments)
         told = [member for member in group.members.values() if member.sync is not None]
         for member in told:
             assert member.sync is not None

@@ -197,7 +197,7 @@ def _end_classic(shard: Shard, group: ClassicGroup) -> None:
 
 
 def _begin_classic(shard: Shard, group: ClassicGroup, now_ms: int) -> None:
-    shard.groups[group.group_id] = group
+    shard.take_in(group)
     for member in group.members.values():
         shard.renew_session(group, member, now_ms)
     if group.members:

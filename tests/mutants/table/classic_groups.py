@@ -292,8 +292,8 @@ OF_CLASSIC_GROUPS: tuple[Mutant, ...] = (
         "G41",
         "a group is written when somebody joins it",
         f"{_JOINING}:_enter",
-        "shard.groups.setdefault(group.group_id, group)",
-        "shard.groups.setdefault(group.group_id, group)\n"
+        "shard.take_in(group)",
+        "shard.take_in(group)\n"
         f"shard.append([GroupRecord(GroupKey(group.group_id), group.as_stored(now_ms, {{}}))], {_EMPTIED})",
     ),
     of_row(

@@ -41,6 +41,16 @@ FAMILIES = table(
     _groups("NumGroupsReconciling", "Those of KIP-848 whose members are on their way to it."),
     _groups("NumOffsets", "Offsets that groups have committed here."),
     Family(
+        "odradek_group_members_memory_bytes",
+        "gauge",
+        "Memory that members of groups take, about; new ones have to wait where it comes to 224 MiB.",
+    ),
+    Family(
+        "odradek_group_members_refused_total",
+        "counter",
+        "Times that a member had to wait for others to go, for there was no memory for what it brings.",
+    ),
+    Family(
         "kafka_consumergroup_members",
         "gauge",
         "Members of a group.",
@@ -84,6 +94,9 @@ def collect(seen: Seen) -> Iterator[str]:
     prefix = "kafka_coordinator_group_groupmetadatamanager_num"
     yield one(FAMILIES[f"{prefix}groups"], sum(states.values()))
     yield one(FAMILIES[f"{prefix}offsets"], count)
+    memory_of_members = seen.broker.groups.memory
+    yield one(FAMILIES["odradek_group_members_memory_bytes"], memory_of_members.size_bytes)
+    yield one(FAMILIES["odradek_group_members_refused_total"], memory_of_members.refused)
     for state in {state.value for state in (*GroupState, *ConsumerGroupState)}:
         yield one(FAMILIES[f"{prefix}groups{state.lower()}"], states[state])
     yield from pieces(FAMILIES["kafka_consumergroup_members"], members)

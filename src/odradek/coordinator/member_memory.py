@@ -1,0 +1,66 @@
+"""How much memory members of groups take, about, and how much all of a broker may take together.
+
+A JoinGroup of a few megabytes costs its sender nothing, and what it offers is held until its session ends: a client that makes up group
+after group would take all memory there is. So whoever brings more than there is room for is told COORDINATOR_NOT_AVAILABLE, which
+clients try again; who is a member, and brings no more than before, is not asked.
+"""
+
+from collections.abc import Iterable, Mapping
+
+# Over all groups of a broker. New members may have MOST_BYTES_OF_NEW of it: the rest is for what members bring that are there, as
+# assignments grow while one of a group is away.
+MOST_BYTES = 256 << 20
+MOST_BYTES_OF_NEW = MOST_BYTES // 8 * 7
+
+# Of objects beside their text, as they were measured: a member with what looks for it, and an id that was given.
+BYTES_OF_A_MEMBER = 1_500
+BYTES_OF_AN_ID = 1_000
+# Of a name, or of bytes; and of a partition that is assigned, with whose it is.
+BYTES_OF_A_NAME = 60
+BYTES_OF_A_PARTITION = 80
+SAID_AGAIN_MS = 60_000
+
+
+class Held:
+    """A number that many add to."""
+
+    __slots__ = ("size_bytes",)
+
+    def __init__(self) -> None:
+        self.size_bytes = 0
+
+
+class MemberMemory:
+    """Of a broker, as of the last step of each of its coordinators."""
+
+    def __init__(self) -> None:
+        self.size_bytes = 0
+        self.refused = 0
+        self.said_at_ms: int | None = None
+
+    def has_room(self, more_bytes: int, held_bytes: int, *, is_new: bool) -> bool:
+        """`held_bytes`: by all that are there now."""
+        return held_bytes + more_bytes <= (MOST_BYTES_OF_NEW if is_new else MOST_BYTES)
+
+    def refuse(self, now_ms: int) -> str | None:
+        """And what an operator is to know, from time to time."""
+        self.refused += 1
+        if self.said_at_ms is not None and now_ms < self.said_at_ms + SAID_AGAIN_MS:
+            return None
+        self.said_at_ms = now_ms
+        return (
+            f"members of groups take {self.size_bytes} of the {MOST_BYTES} bytes of memory that they may take together: whoever joins "
+            f"is to come again, {self.refused} times so far; `odradek group describe` shows where members come from"
+        )
+
+
+def of_names(names: Iterable[str]) -> int:
+    return sum(BYTES_OF_A_NAME + len(name) for name in names)
+
+
+def of_protocols(protocols: Iterable[tuple[str, bytes]]) -> int:
+    return sum(2 * BYTES_OF_A_NAME + len(name) + len(metadata) for name, metadata in protocols)
+
+
+def of_assignment(assignment: Mapping[bytes, tuple[int, ...]]) -> int:
+    return 4 * BYTES_OF_A_NAME * len(assignment) + BYTES_OF_A_PARTITION * sum(map(len, assignment.values()))

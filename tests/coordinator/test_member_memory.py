@@ -1,0 +1,229 @@
+"""Members of groups take a bounded part of a broker's memory, and give back what they took."""
+
+import tracemalloc
+from typing import Any
+
+import pytest
+
+from odradek.coordinator import member_memory
+from odradek.coordinator.consumer_image import size_bytes_of
+from odradek.coordinator.member_memory import (
+    BYTES_OF_A_MEMBER,
+    SAID_AGAIN_MS,
+    MemberMemory,
+    of_assignment,
+    of_names,
+)
+from odradek.coordinator.shard import Shard
+from odradek.model.error_codes import ErrorCode
+from odradek.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
+from tests.coordinator.consumers import beat, join, subscription
+from tests.coordinator.groups import READS_T, Bench, join_request
+
+FULL = ErrorCode.COORDINATOR_NOT_AVAILABLE
+KB = 1_000
+LARGE = {"range": READS_T + b"x" * 300 * KB}
+
+
+@pytest.fixture(autouse=True)
+def _little_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(member_memory, "MOST_BYTES", 1_000 * KB)
+    monkeypatch.setattr(member_memory, "MOST_BYTES_OF_NEW", 900 * KB)
+
+
+def held_by(shard: Shard) -> int:
+    """Looked at one by one, what is counted as it comes and goes."""
+    found = 0
+    for group in shard.groups.values():
+        found += sum(one.size_bytes for one in group.members.values())
+        found += sum(
+            member_memory.BYTES_OF_AN_ID + len(group.group_id) + len(name) for name in group.pending_ids
+        )
+    for stored in shard.stored.groups.values():
+        found += sum(len(one.subscription) + len(one.assignment) for one in stored.members)
+    for image in shard.stored.consumer_groups.values():
+        found += sum(size_bytes_of(one) + len(name) for name, one in image.members.items())
+        found += sum(map(of_assignment, image.targets.values()))
+        found += sum(
+            of_assignment(one.assigned) + of_assignment(one.revoking) for one in image.current.values()
+        )
+        found += sum(of_names(one.topics) for one in image.regexes.values())
+    return found
+
+
+def enter(bench: Bench, group: str, protocols: dict[str, bytes] = LARGE) -> int:
+    """A member that comes without an id, whose answer waits; or its error."""
+    call = bench.ask(join_request(group=group, protocols=protocols), 3)
+    answer: Any = bench.answers.pop(call, None)
+    return 0 if answer is None else int(answer.error_code)
+
+
+def test_who_brings_more_than_there_is_room_for_is_to_come_again_and_has_room_when_others_went() -> None:
+    bench = Bench(initial_rebalance_delay_ms=60_000)
+    assert [enter(bench, name) for name in "abc"] == [0, 0, FULL]
+    assert "c" not in bench.coordinator.shard.groups, "nothing is left of who was refused"
+
+    bench.wait(300_000)  # whoever joined for the first time and stays silent is dropped
+
+    assert bench.coordinator.shard.held_bytes == held_by(bench.coordinator.shard) == 0
+    assert enter(bench, "c") == 0
+
+
+def test_who_asks_for_an_id_with_what_there_is_no_room_for_is_given_none() -> None:
+    bench = Bench()
+    members = [bench.new_member(group="a", protocols=LARGE), bench.new_member(group="b", protocols=LARGE)]
+    assert len(members) == 2
+    refused = bench.call(join_request(group="c", protocols=LARGE), 9)
+    assert (refused.error_code, refused.member_id) == (FULL, "")
+    assert not bench.coordinator.shard.pending_ids
+
+
+def test_a_member_that_brings_no_more_than_before_is_not_asked_for_room() -> None:
+    bench = Bench(initial_rebalance_delay_ms=0, max_append_bytes=10_000 * KB)
+    (member,) = bench.stable(1, protocols=LARGE)
+    taken = bench.coordinator.shard.held_bytes
+    assert taken > 600 * KB, "what it offers, and what is stored of that"
+    assert enter(bench, "b", {"range": b"x" * 200 * KB}) == 0
+    assert enter(bench, "c", {"range": b"x" * 200 * KB}) == FULL
+
+    again = bench.answers.pop(bench.join(member, protocols={"range": LARGE["range"][:-1]}))
+    assert again.error_code == 0
+    smaller = bench.answers.pop(bench.join(member, protocols={"range": READS_T}))
+    assert smaller.error_code == 0
+    more = bench.answers.pop(bench.join(member, protocols={"range": b"x" * 900 * KB}))
+    assert more.error_code == FULL
+
+
+def test_an_id_that_nobody_has_is_told_so_though_there_is_no_room() -> None:
+    bench = Bench()
+    bench.stable(1)
+    unknown = bench.answers.pop(bench.join("nobody", protocols={"range": b"x" * 2_000 * KB}))
+    assert unknown.error_code == ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def test_what_is_kept_for_members_that_are_there_is_not_given_to_new_ones() -> None:
+    bench = Bench()
+    (member,) = bench.stable(1)
+    assert enter(bench, "b", {"range": b"x" * 850 * KB}) == 0
+    assert enter(bench, "c", {"range": b"x" * 80 * KB}) == FULL
+    grown = bench.answers.pop(bench.join(member, protocols={"range": READS_T + b"x" * 80 * KB}))
+    assert grown.error_code == 0
+
+
+def test_assignments_count_and_a_leader_whose_are_too_large_assigns_again_when_there_is_room() -> None:
+    bench = Bench(max_append_bytes=10_000 * KB)
+    member, call = bench.new_member()
+    generation = bench.answers.pop(call).generation_id  # type: ignore[attr-defined]
+    other = bench.call(join_request(group="b", protocols={"range": b"x" * 800 * KB}), 3)
+    assignment = {member: b"y" * 300 * KB}
+
+    assert bench.answers.pop(bench.sync(member, generation, assignment)).error_code == FULL  # type: ignore[attr-defined]
+    leave = LeaveGroupRequest(group_id="b", members=[MemberIdentity(member_id=other.member_id)])
+    assert bench.call(leave, 5).error_code == 0
+    again = bench.answers.pop(bench.join(member))
+    synced = bench.answers.pop(bench.sync(member, again.generation_id, assignment))  # type: ignore[attr-defined]
+    assert (synced.error_code, synced.assignment) == (0, assignment[member])  # type: ignore[attr-defined]
+    assert bench.coordinator.shard.held_bytes == held_by(bench.coordinator.shard) > 600 * KB
+
+
+def test_a_member_of_kip_848_is_refused_by_the_same_rule() -> None:
+    bench = Bench(max_append_bytes=10_000 * KB)
+    names = tuple(f"{number}{'x' * 25 * KB}" for number in range(16))
+    first = bench.call(join("a", names), 1)
+    assert first.error_code == 0
+    assert enter(bench, "classic", {"range": b"x" * 450 * KB}) == 0
+    refused = bench.call(join("b", names), 1)
+    assert refused.error_code == FULL and "memory" in refused.error_message
+    assert list(bench.coordinator.shard.consumer_groups["g"].image.members) == ["a"]
+    assert bench.call(beat("a", first.member_epoch, subscribed_topic_names=list(names)), 1).error_code == 0
+    more = bench.call(
+        beat("a", first.member_epoch, subscribed_topic_names=[*names, *(one + "y" for one in names)]), 1
+    )
+    assert more.error_code == FULL
+
+    assert bench.call(beat("a", -1), 1).error_code == 0
+
+    assert bench.call(join("b", names), 1).error_code == 0
+    assert bench.coordinator.shard.held_bytes == held_by(bench.coordinator.shard)
+
+
+def test_what_members_take_goes_with_them_when_their_group_is_converted_and_back() -> None:
+    bench = Bench(initial_rebalance_delay_ms=3_000)
+    shard = bench.coordinator.shard
+    protocols = {"range": subscription()}
+    classic, parked = bench.new_member(protocols=protocols)
+    assert parked not in bench.answers
+    assert bench.call(join("B"), 1).error_code == 0
+    image = shard.consumer_groups["g"].image
+    assert set(image.members) == {classic, "B"}
+    assert shard.held_bytes == held_by(shard)
+    assert image.copy().held_bytes == image.held_bytes > 0
+
+    assert bench.call(beat("B", -1), 1).error_code == 0
+    assert set(bench.group.members) == {classic}
+    assert shard.held_bytes == held_by(shard)
+
+
+def test_all_coordinators_of_a_broker_have_one_bound_and_who_hands_over_gives_its_part_back() -> None:
+    memory = MemberMemory()
+    one, other = Bench(memory=memory), Bench(memory=memory)
+    assert [enter(one, "a"), enter(one, "b"), enter(other, "c")] == [0, 0, FULL]
+    assert memory.size_bytes == one.coordinator.shard.held_bytes > 600 * KB
+    one.coordinator.tables()
+    assert memory.size_bytes == 0
+    assert enter(other, "c") == 0
+    assert memory.size_bytes == other.coordinator.shard.held_bytes
+
+
+def test_what_is_loaded_counts_and_is_kept_however_much_it_is() -> None:
+    bench = Bench(max_append_bytes=10_000 * KB)
+    (member,) = bench.stable(1, protocols=LARGE)
+    bench.move()
+    shard = bench.coordinator.shard
+    assert shard.held_bytes == held_by(shard) > 600 * KB
+    assert bench.heartbeat(member) == 0
+    assert enter(bench, "b") == FULL
+
+
+def test_the_operator_is_told_once_a_minute_how_many_were_refused() -> None:
+    bench = Bench()
+    assert [enter(bench, str(number)) for number in range(5)] == [0, 0, FULL, FULL, FULL]
+    assert len(bench.lines) == 1 and "1 times so far" in bench.lines[0]
+    bench.now_ms += SAID_AGAIN_MS
+    assert enter(bench, "x") == FULL
+    assert len(bench.lines) == 2 and "4 times so far" in bench.lines[1]
+
+
+def test_a_group_whose_ids_nobody_used_is_forgotten_with_the_last_of_them() -> None:
+    bench = Bench()
+    shard = bench.coordinator.shard
+    for number in range(3):
+        bench.call(join_request(group=f"{number}{'x' * 30_000}", session_ms=6_000), 9)
+    assert len(shard.groups) == 3 and shard.held_bytes == held_by(shard) > 90 * KB
+    bench.wait(6_000)
+    assert (len(shard.groups), shard.held_bytes) == (0, 0)
+
+
+def test_a_group_with_offsets_outlives_the_ids_that_nobody_used() -> None:
+    bench = Bench()
+    bench.answers.pop(bench.commit_offset(5))
+    bench.call(join_request(session_ms=6_000), 9)
+    bench.wait(6_000)
+    assert bench.state() == "Empty"
+
+
+def test_a_member_costs_about_what_it_is_counted_for() -> None:
+    """Traced, of groups with one small member each."""
+    bench = Bench(initial_rebalance_delay_ms=60_000)
+    count = 500
+    tracemalloc.start()
+    try:
+        before, _ = tracemalloc.get_traced_memory()
+        for number in range(count):
+            enter(bench, f"group {number}", {"range": bytes(number % 7 + 100)})
+        after, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    counted = bench.coordinator.shard.held_bytes
+    assert count * BYTES_OF_A_MEMBER < counted
+    assert 0.5 < (after - before) / counted < 2
