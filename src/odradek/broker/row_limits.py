@@ -37,7 +37,8 @@ OF_CONTROLLERS = frozenset((ApiKey.LEADER_AND_ISR, ApiKey.STOP_REPLICA, ApiKey.U
 LEAST_BYTES = 8 << 20
 # That is known: what it takes in a request, with a name of a common length.
 BYTES_OF_A_PARTITION = 128
-OF_ANY_SIZE = OF_CONTROLLERS | {ApiKey.PRODUCE}
+# Commits are refused for each partition (`large_commits`).
+OF_ANY_SIZE = OF_CONTROLLERS | {ApiKey.PRODUCE, ApiKey.OFFSET_COMMIT, ApiKey.TXN_OFFSET_COMMIT}
 
 
 class RowLimits:
@@ -59,21 +60,30 @@ class RowLimits:
 
     def check_size(self, request: Request) -> None:
         """MalformedMessage if there is no reason for so many bytes."""
-        size_bytes = len(request.body)
         if request.api_key == ApiKey.PRODUCE:
             self._check_names(request)
-        if request.api_key in OF_ANY_SIZE:
-            return
+        if request.api_key not in OF_ANY_SIZE:
+            self.check_bytes(len(request.body))
+
+    def check_bytes(self, size_bytes: int) -> None:
+        most = self._most_bytes()
+        if size_bytes > most:
+            raise MalformedMessage(
+                f"{size_bytes} bytes, more than there is a reason for: {most} for message.max.bytes and the partitions that are known"
+            )
+
+    def is_large(self, request: Request) -> bool:
+        """Whether there is no reason for its bytes."""
+        size_bytes = len(request.body)
+        return size_bytes > LEAST_BYTES and size_bytes > self._most_bytes()
+
+    def _most_bytes(self) -> int:
         # Members of groups bring what goes into one record, of which the topic of groups may take more than others.
         configs = self._topic_configs
         of_a_record = max(
             configs.settings.message_max_bytes, configs.settings_of(GROUPS_TOPIC).max_message_bytes
         )
-        most = max(LEAST_BYTES, of_a_record) + BYTES_OF_A_PARTITION * self._partitions()
-        if size_bytes > most:
-            raise MalformedMessage(
-                f"{size_bytes} bytes, more than there is a reason for: {most} for message.max.bytes and the partitions that are known"
-            )
+        return max(LEAST_BYTES, of_a_record) + BYTES_OF_A_PARTITION * self._partitions()
 
     def _check_names(self, request: Request) -> None:
         most = LEAST_BYTES + BYTES_OF_A_PARTITION * self._partitions()

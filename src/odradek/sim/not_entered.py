@@ -90,7 +90,11 @@ NOT_ENTERED: dict[str, tuple[str, ...]] = {
     "no request of a world is so long that its rows are counted": (
         "broker/row_limits.py RowLimits.budget",
         "broker/row_limits.py RowLimits.check_size",
+        "broker/row_limits.py RowLimits.check_bytes",
         "broker/row_limits.py RowLimits._check_names",
+        "broker/row_limits.py RowLimits._most_bytes",
+        "broker/large_commits.py without_metadata",
+        "broker/large_commits.py _*",
         "broker/produce_names.py *",
         "broker/row_limits.py RowLimits._partitions",
         "broker/metadata_cache.py MetadataCache.partition_count",

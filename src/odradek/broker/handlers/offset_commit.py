@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from odradek.broker.answers import Answer
 from odradek.broker.coordinator_calls import ask_one
+from odradek.broker.large_commits import refusal_of_large
 from odradek.protocol.messages.offset_commit import OffsetCommitRequest
 
 if TYPE_CHECKING:
@@ -24,5 +25,8 @@ if TYPE_CHECKING:
 
 
 def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
+    refusal = refusal_of_large(broker, request, OffsetCommitRequest)
+    if refusal is not None:
+        return refusal
     asked = OffsetCommitRequest.decode(request.api_version, request.body, budget=request.budget)
     return ask_one(broker.groups, request, asked, asked.group_id, now_ms)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from odradek.broker.answers import Answer, Park, Reply
 from odradek.broker.coordinator_calls import ask_one
+from odradek.broker.large_commits import refusal_of_large
 from odradek.broker.transaction_questions import Errors, Question, ask_coordinator, told_to_committer
 from odradek.broker.transactional_produce import ATTEMPTS
 from odradek.broker.verifications import Verification, Writer
@@ -35,6 +36,9 @@ FIRST_THAT_ADDS = 5
 
 
 def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
+    refusal = refusal_of_large(broker, request, TxnOffsetCommitRequest)
+    if refusal is not None:
+        return refusal
     version = request.api_version
     asked = TxnOffsetCommitRequest.decode(version, request.body, budget=request.budget)
     place = TopicPartition(GROUPS_TOPIC, broker.groups.index_of(asked.group_id))

@@ -1,0 +1,118 @@
+"""A commit of more bytes than any batch takes is refused for each of its partitions, without its metadata being read."""
+
+from typing import Any
+
+import pytest
+
+from odradek.broker.answers import CloseConnection, Reply
+from odradek.broker.large_commits import without_metadata
+from odradek.broker.request import Request
+from odradek.broker.row_limits import LEAST_BYTES
+from odradek.model.error_codes import ErrorCode
+from odradek.protocol.errors import MalformedMessage
+from odradek.protocol.messages import offset_commit as oc
+from odradek.protocol.messages import txn_offset_commit as tc
+from odradek.protocol.primitives import MAX_STRING_BYTES
+from tests.broker.test_group_shards import code_of, commit, fetched, ready
+from tests.broker.world import World
+
+OF_COMMITS: Any = (
+    (oc.OffsetCommitRequest, oc.OffsetCommitRequestTopic, oc.OffsetCommitRequestPartition, range(2, 10)),
+    (tc.TxnOffsetCommitRequest, tc.TxnOffsetCommitRequestTopic, tc.TxnOffsetCommitRequestPartition, range(6)),
+)
+RESPONSES: Any = {8: oc.OffsetCommitResponse, 28: tc.TxnOffsetCommitResponse}
+VERSIONS = [(*one[:3], version) for one in OF_COMMITS for version in one[3]]
+LONG = "ü" * (MAX_STRING_BYTES // 2)
+
+
+def filled(commit: Any, topic: Any, partition: Any, metadata: list[str | None]) -> Any:
+    """Of two topics, and of one without partitions."""
+    rows = [
+        partition(partition_index=index, committed_offset=7, committed_metadata=one)
+        for index, one in enumerate(metadata)
+    ]
+    request = commit(
+        group_id="g",
+        topics=[
+            topic(name="t", partitions=rows[:2]),
+            topic(name="none"),
+            topic(name="ü", partitions=rows[2:]),
+        ],
+    )
+    request.member_id = "someone"
+    return request
+
+
+def given(world: World, request: Any, version: int) -> Any:
+    connection = world.connection()
+    body = memoryview(bytearray(request.encode(version)))
+    answer = world[1].broker.handle(Request(request.KEY, version, 1, "c", body, connection), world.now_ms)
+    if not isinstance(answer, Reply):
+        return answer
+    return RESPONSES[request.KEY].decode(version, b"".join(map(bytes, answer.buffers)))
+
+
+def codes(response: Any) -> dict[str, list[int]]:
+    return {topic.name: [one.error_code for one in topic.partitions] for topic in response.topics}
+
+
+@pytest.mark.parametrize(("commit", "topic", "partition", "version"), VERSIONS)
+def test_all_but_metadata_is_left_of_every_version(
+    commit: Any, topic: Any, partition: Any, version: int
+) -> None:
+    metadata = [LONG, None, "", "x", "y" * 200]
+    request = filled(commit, topic, partition, metadata)
+    body, sizes = without_metadata(commit, version, memoryview(request.encode(version)), 100)
+    assert sizes == [len((one or "").encode()) for one in metadata]
+    assert body == filled(commit, topic, partition, [None] * 5).encode(version)
+
+
+@pytest.mark.parametrize(("commit", "topic", "partition", "version"), VERSIONS)
+def test_what_ends_too_early_or_has_too_many_rows_is_malformed(
+    commit: Any, topic: Any, partition: Any, version: int
+) -> None:
+    body = memoryview(filled(commit, topic, partition, ["x"] * 6).encode(version))
+    with pytest.raises(MalformedMessage, match="more elements than 5"):
+        without_metadata(commit, version, body, 5)
+    for end in range(len(body) - 3):
+        try:
+            cut, _ = without_metadata(commit, version, body[:end], 100)
+        except MalformedMessage:
+            continue
+        with pytest.raises(MalformedMessage):
+            commit.decode(version, memoryview(cut))
+
+
+def test_each_partition_hears_why_and_nothing_is_committed(world: World) -> None:
+    ready(world)
+    for one, version in ((OF_COMMITS[0], 9), (OF_COMMITS[1], 3)):
+        request = filled(*one[:3], [LONG, None, "", "x", LONG, *["y" * 2_000] * 4_500])
+        assert len(request.encode(version)) > LEAST_BYTES
+        too_long, too_large = ErrorCode.OFFSET_METADATA_TOO_LARGE, ErrorCode.INVALID_COMMIT_OFFSET_SIZE
+        found = codes(given(world, request, version))
+        assert found["t"] == [too_long, too_large]
+        assert found["ü"] == [too_large, too_large, too_long, *[too_large] * 4_500]
+    assert fetched(world, 1, "g") == {"g": (0, [])}
+    assert code_of(world.call(1, commit(5), 8)) == 0
+
+
+def test_long_names_are_no_reason(world: World) -> None:
+    ready(world)
+    for one, version in ((OF_COMMITS[0], 9), (OF_COMMITS[1], 3)):
+        names = [one[1](name="x" * 30_000, partitions=[]) for _ in range(400)]
+        answer = given(world, one[0](group_id="g", topics=names), version)
+        assert isinstance(answer, CloseConnection) and "more than there is a reason for" in answer.reason
+
+
+def test_metadata_of_a_large_commit_is_not_read(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ninety megabytes of it would take a turn of their own."""
+    read: list[int] = []
+    decode = oc.OffsetCommitRequest.decode.__func__  # type: ignore[attr-defined]
+
+    def noted(cls: Any, version: int, body: memoryview, **options: Any) -> Any:
+        read.append(len(body))
+        return decode(cls, version, body, **options)
+
+    monkeypatch.setattr(oc.OffsetCommitRequest, "decode", classmethod(noted))
+    given(world, filled(*OF_COMMITS[0][:3], [LONG] * 300), 9)
+    assert read and max(read) < 10_000
