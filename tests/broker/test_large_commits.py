@@ -85,8 +85,8 @@ def test_what_ends_too_early_or_has_too_many_rows_is_malformed(
 
 def test_each_partition_hears_why_and_nothing_is_committed(world: World) -> None:
     ready(world)
-    for one, version in ((OF_COMMITS[0], 9), (OF_COMMITS[1], 3)):
-        request = filled(*one[:3], [LONG, None, "", "x", LONG, *["y" * 2_000] * 4_500])
+    for (commits, topic, partition, _), version in ((OF_COMMITS[0], 9), (OF_COMMITS[1], 3)):
+        request = filled(commits, topic, partition, [LONG, None, "", "x", LONG, *["y" * 2_000] * 4_500])
         assert len(request.encode(version)) > LEAST_BYTES
         too_long, too_large = ErrorCode.OFFSET_METADATA_TOO_LARGE, ErrorCode.INVALID_COMMIT_OFFSET_SIZE
         found = codes(given(world, request, version))
@@ -107,12 +107,13 @@ def test_long_names_are_no_reason(world: World) -> None:
 def test_metadata_of_a_large_commit_is_not_read(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """Ninety megabytes of it would take a turn of their own."""
     read: list[int] = []
-    decode = oc.OffsetCommitRequest.decode.__func__  # type: ignore[attr-defined]
+    decode = oc.OffsetCommitRequest.decode
 
-    def noted(cls: Any, version: int, body: memoryview, **options: Any) -> Any:
+    def noted(version: int, body: memoryview, **options: Any) -> Any:
         read.append(len(body))
-        return decode(cls, version, body, **options)
+        return decode(version, body, **options)
 
-    monkeypatch.setattr(oc.OffsetCommitRequest, "decode", classmethod(noted))
-    given(world, filled(*OF_COMMITS[0][:3], [LONG] * 300), 9)
+    monkeypatch.setattr(oc.OffsetCommitRequest, "decode", noted)
+    commit, topic, partition, _ = OF_COMMITS[0]
+    given(world, filled(commit, topic, partition, [LONG] * 300), 9)
     assert read and max(read) < 10_000

@@ -80,7 +80,7 @@ class RowLimits:
     def _most_bytes(self) -> int:
         # Members of groups bring what goes into one record, of which the topic of groups may take more than others.
         configs = self._topic_configs
-        of_a_record = max(
+        of_a_record: int = max(
             configs.settings.message_max_bytes, configs.settings_of(GROUPS_TOPIC).max_message_bytes
         )
         return max(LEAST_BYTES, of_a_record) + BYTES_OF_A_PARTITION * self._partitions()
