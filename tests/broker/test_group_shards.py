@@ -936,3 +936,19 @@ def test_filters_of_a_list_are_read_once_and_not_by_each_coordinator(
     assert len(no_groups.states_filter) == 1 and no_groups.types_filter == []
     assert transactions.state_filters == ["Ongoing"] and transactions.producer_id_filters == [7]
     assert len(no_transactions.state_filters) == 1
+
+
+def test_what_members_take_is_counted_by_the_broker_that_coordinates_them_alone(world: World) -> None:
+    ready(world)
+    world.send(1, join(), 3)
+    world.advance(3_000)
+    held = world[1].broker.groups.memory.size_bytes
+    assert held == world[1].broker.groups.shards[0].coordinator.shard.held_bytes > 0  # type: ignore[union-attr]
+
+    led_by(world, 2)
+
+    assert world[1].broker.groups.memory.size_bytes == 0
+    led_by(world, 1)
+    go_on(world, 1)
+    shard = world[1].broker.groups.shards[0].coordinator.shard  # type: ignore[union-attr]
+    assert world[1].broker.groups.memory.size_bytes == shard.held_bytes

@@ -167,6 +167,12 @@ def test_what_producers_and_consumers_did_is_counted_by_topic(cluster: RunningCl
     groups = "kafka_coordinator_group_groupmetadatamanager_num"
     assert (of(after, f"{groups}groups"), of(after, f"{groups}groupsstable")) == (1, 1)
     assert of(after, f"{groups}offsets") >= 1
+    assert (
+        of(after, "odradek_group_members_memory_bytes")
+        > of(before, "odradek_group_members_memory_bytes")
+        >= 0
+    )
+    assert of(after, "odradek_group_members_refused_total") == 0
     requests = "kafka_network_requestmetrics_requests_total"
     assert of(after, requests, request="Produce") > of(before, requests, request="Produce")
     reader.close()
