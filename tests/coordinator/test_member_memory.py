@@ -35,7 +35,7 @@ def held_by(shard: Shard) -> int:
     """Looked at one by one, what is counted as it comes and goes."""
     found = 0
     for group in shard.groups.values():
-        found += sum(one.size_bytes for one in group.members.values())
+        found += sum(one.weighed() + len(one.assignment) for one in group.members.values())
         found += sum(
             member_memory.BYTES_OF_AN_ID + len(group.group_id) + len(name) for name in group.pending_ids
         )

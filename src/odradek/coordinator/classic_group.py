@@ -85,7 +85,11 @@ class ClassicGroup:
     @property
     def size_bytes(self) -> int:
         """Memory of its members: looks at each."""
-        return sum(member.size_bytes for member in self.members.values())
+        return _held_by(self.members.values())
+
+    @property
+    def assigned_bytes(self) -> int:
+        return sum(map(len, [member.assignment for member in self.members.values()]))
 
     @property
     def joined(self) -> int:
@@ -145,7 +149,7 @@ class ClassicGroup:
         """What a member offers from here on."""
         _count(self.offered, member.protocols, -1)
         _count(self.offered, protocols, 1)
-        self.held.size_bytes += of_protocols(protocols) - of_protocols(member.protocols)
+        self._grow(member, of_protocols(protocols) - of_protocols(member.protocols))
         member.protocols = protocols
 
     def elected_protocol(self, instead: Mapping[str, Protocols] | None = None) -> str | None:
@@ -185,7 +189,7 @@ class ClassicGroup:
         if not self.members:
             self.protocol_type = protocol_type
         self.members[member.member_id] = member
-        self.held.size_bytes += member.size_bytes
+        self.held.size_bytes += _held_by((member,))
         _count(self.offered, member.protocols, 1)
         if member.instance_id is not None:
             self.static_members[member.instance_id] = member.member_id
@@ -194,7 +198,7 @@ class ClassicGroup:
 
     def remove(self, member_id: str) -> Member:
         member = self.members.pop(member_id)
-        self.held.size_bytes -= member.size_bytes
+        self.held.size_bytes -= _held_by((member,))
         _count(self.offered, member.protocols, -1)
         if member.instance_id is not None:
             del self.static_members[member.instance_id]
@@ -212,7 +216,7 @@ class ClassicGroup:
         if len(gone) <= len(self.members) // 16:
             return [self.remove(member_id) for member_id in gone]
         removed = [self.members.pop(member_id) for member_id in gone]
-        self.held.size_bytes -= sum(member.size_bytes for member in removed)
+        self.held.size_bytes -= _held_by(removed)
         self.members, self._gaps = dict(self.members), 0
         if len(self.members) < len(removed):
             self.offered = {}
@@ -234,7 +238,7 @@ class ClassicGroup:
         member = self.members.pop(old_id)
         parked = member.join, member.sync
         member.join = member.sync = None
-        self.held.size_bytes += len(new_id) - len(old_id)
+        self._grow(member, len(new_id) - len(old_id))
         member.member_id = new_id
         self.members[new_id] = member
         assert member.instance_id is not None, "only a static member comes back under another id"
@@ -248,10 +252,14 @@ class ClassicGroup:
 
     def assign(self, assignments: Mapping[str, bytes]) -> None:
         """Whoever is left out gets nothing."""
+        self.held.size_bytes -= self.assigned_bytes
         for member in self.members.values():
-            before = len(member.assignment)
             member.assignment = assignments.get(member.member_id, b"")
-            self.held.size_bytes += len(member.assignment) - before
+        self.held.size_bytes += self.assigned_bytes
+
+    def _grow(self, member: Member, by: int) -> None:
+        member.size_bytes += by
+        self.held.size_bytes += by
 
     def elect_joined_leader(self) -> bool:
         """The leader stays if it joined; else one that did leads. False: nobody joined."""
@@ -295,6 +303,12 @@ class ClassicGroup:
         self.leader = stored.leader if stored.leader in self.members else next(iter(self.members), None)
         self.state = GroupState.STABLE if self.members else GroupState.EMPTY
         self.state_since_ms = stored.state_since_ms
+
+
+def _held_by(members: Collection[Member]) -> int:
+    """Without a call for each: they may be ten thousand."""
+    assigned = sum(map(len, [member.assignment for member in members]))
+    return sum([member.size_bytes for member in members]) + assigned
 
 
 def _names(protocols: Protocols) -> set[str]:

@@ -36,6 +36,7 @@ class Member:
         "session_ends_at_ms",
         "session_timeout_ms",
         "session_timer_at_ms",
+        "size_bytes",
         "sync",
     )
 
@@ -63,17 +64,17 @@ class Member:
         # Ids it had before it came back to a stable group, as long as it comes back once more: later ones name them.
         self.returned_from: frozenset[str] = frozenset()
         self.session_ends_at_ms = 0
+        self.size_bytes = self.weighed()  # of memory, about, beside its assignment
         self.session_timer_at_ms: int | None = None  # the earliest timer that looks at it
 
     @property
     def is_parked(self) -> bool:
         return self.join is not None or self.sync is not None
 
-    @property
-    def size_bytes(self) -> int:
-        """Of memory, about."""
+    def weighed(self) -> int:
+        """What `size_bytes` is."""
         names = len(self.member_id) + len(self.instance_id or "") + len(self.client.client_id)
-        return BYTES_OF_A_MEMBER + names + of_protocols(self.protocols) + len(self.assignment)
+        return BYTES_OF_A_MEMBER + names + of_protocols(self.protocols)
 
     def metadata_of(self, protocol: str | None) -> bytes:
         return metadata_of(self.protocols, protocol)

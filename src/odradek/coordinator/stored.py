@@ -64,6 +64,6 @@ class Stored:
 
 def _held_by(group: StoredGroup | None) -> int:
     """Beside what its members take: what they offered then, which may be more than now."""
-    return (
-        sum(len(one.subscription) + len(one.assignment) for one in group.members) if group is not None else 0
-    )
+    members = group.members if group is not None else ()
+    offered, assigned = [one.subscription for one in members], [one.assignment for one in members]
+    return sum(map(len, offered)) + sum(map(len, assigned))

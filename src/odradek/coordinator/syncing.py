@@ -72,9 +72,8 @@ def _why_not(group: ClassicGroup | None, request: SyncGroupRequest) -> ErrorCode
 
 def _has_memory(shard: Shard, group: ClassicGroup, request: SyncGroupRequest, now_ms: int) -> bool:
     """For the assignments, beside those of the generation before."""
-    assigned = sum(len(one.assignment) for one in request.assignments)
-    more_bytes = assigned - sum(len(one.assignment) for one in group.members.values())
-    return shard.has_room(more_bytes, now_ms, is_new=False)
+    assigned = sum(map(len, [one.assignment for one in request.assignments]))
+    return shard.has_room(assigned - group.assigned_bytes, now_ms, is_new=False)
 
 
 @dataclass(frozen=True, slots=True)
