@@ -1,5 +1,6 @@
 """A commit of more bytes than any batch takes is refused for each of its partitions, without its metadata being read."""
 
+import tracemalloc
 from typing import Any
 
 import pytest
@@ -62,9 +63,9 @@ def test_all_but_metadata_is_left_of_every_version(
 ) -> None:
     metadata = [LONG, None, "", "x", "y" * 200]
     request = filled(commit, topic, partition, metadata)
-    body, sizes = without_metadata(commit, version, memoryview(request.encode(version)), 100)
+    kept, sizes = without_metadata(commit, version, memoryview(request.encode(version)), 100)
     assert sizes == [len((one or "").encode()) for one in metadata]
-    assert body == filled(commit, topic, partition, [None] * 5).encode(version)
+    assert b"".join(kept) == filled(commit, topic, partition, [None] * 5).encode(version)
 
 
 @pytest.mark.parametrize(("commit", "topic", "partition", "version"), VERSIONS)
@@ -74,13 +75,13 @@ def test_what_ends_too_early_or_has_too_many_rows_is_malformed(
     body = memoryview(filled(commit, topic, partition, ["x"] * 6).encode(version))
     with pytest.raises(MalformedMessage, match="more elements than 5"):
         without_metadata(commit, version, body, 5)
-    for end in range(len(body) - 3):
+    for end in range(len(body)):
         try:
             cut, _ = without_metadata(commit, version, body[:end], 100)
         except MalformedMessage:
             continue
         with pytest.raises(MalformedMessage):
-            commit.decode(version, memoryview(cut))
+            commit.decode(version, memoryview(b"".join(cut)))
 
 
 def test_each_partition_hears_why_and_nothing_is_committed(world: World) -> None:
@@ -117,3 +118,28 @@ def test_metadata_of_a_large_commit_is_not_read(world: World, monkeypatch: pytes
     commit, topic, partition, _ = OF_COMMITS[0]
     given(world, filled(commit, topic, partition, [LONG] * 300), 9)
     assert read and max(read) < 10_000
+
+
+@pytest.mark.parametrize(
+    "filling",
+    [
+        pytest.param(b"\0\0\0\0", id="no topics, and bytes behind them"),
+        pytest.param(b"\xff\xff\xff\xff", id="fewer topics than none"),
+        pytest.param(b"\0\0\0\1\0\1t\x80\0\0\0", id="fewer partitions than none"),
+        pytest.param(b"\x7f\xff\xff\xff", id="more topics than there are bytes"),
+        pytest.param(b"\0\0\0\1\0\1t\x7f\xff\xff\xff", id="more partitions than there are bytes"),
+    ],
+)
+def test_what_is_no_metadata_closes_the_connection_without_being_copied(world: World, filling: bytes) -> None:
+    ready(world)
+    empty = oc.OffsetCommitRequest(group_id="g", topics=[]).encode(2)
+    body = memoryview(empty[:-4] + filling + bytes(40 << 20))
+    request = Request(8, 2, 1, "c", body, world.connection())
+    tracemalloc.start()
+    try:
+        answer = world[1].broker.handle(request, world.now_ms)
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert isinstance(answer, CloseConnection)
+    assert most < 8 << 20

@@ -32,9 +32,9 @@ def refusal_of_large(broker: "Broker", request: "Request", commit: Commit) -> Re
     limits, version = broker.row_limits, request.api_version
     if not limits.is_large(request):
         return None
-    body, sizes = without_metadata(commit, version, request.body, request.budget // OBJECT_COST)
-    limits.check_bytes(len(body))
-    asked = commit.decode(version, memoryview(body), budget=request.budget)
+    kept, sizes = without_metadata(commit, version, request.body, request.budget // OBJECT_COST)
+    limits.check_bytes(sum(map(len, kept)))  # before any of it is copied
+    asked = commit.decode(version, memoryview(b"".join(kept)), budget=request.budget)
     response = refuse(asked, version, ErrorCode.INVALID_COMMIT_OFFSET_SIZE)
     most = BYTES_OF_A_UNIT * broker.settings.offset_metadata_max_bytes
     rows = (row for topic in response.topics for row in topic.partitions)  # type: ignore[attr-defined]
@@ -46,8 +46,8 @@ def refusal_of_large(broker: "Broker", request: "Request", commit: Commit) -> Re
 
 def without_metadata(
     commit: Commit, version: int, body: memoryview, most_rows: int
-) -> tuple[bytes, list[int]]:
-    """The body with null for each metadata, and how many bytes each had. `most_rows`: topics, partitions and tagged fields."""
+) -> tuple[list[bytes | memoryview], list[int]]:
+    """The body with null for each metadata, in pieces, and how many bytes each had. `most_rows`: topics, partitions and tagged fields."""
     try:
         return _without_metadata(_layout(commit, version), body, most_rows)
     except (struct_error, IndexError) as error:
@@ -69,7 +69,9 @@ def _layout(commit: Commit, version: int) -> _Layout:
     return _Layout(version >= 8, (0, 4, 0, *instance, *retention), 4 + 8 + (4 if version >= 6 else 0))
 
 
-def _without_metadata(layout: _Layout, body: memoryview, most_rows: int) -> tuple[bytes, list[int]]:
+def _without_metadata(
+    layout: _Layout, body: memoryview, most_rows: int
+) -> tuple[list[bytes | memoryview], list[int]]:
     is_flexible, head, row_bytes = layout
     null = b"\0" if is_flexible else b"\xff\xff"
     kept: list[bytes | memoryview] = []
@@ -99,7 +101,10 @@ def _without_metadata(layout: _Layout, body: memoryview, most_rows: int) -> tupl
             rows += tags
         if rows > most_rows:
             raise MalformedMessage(f"more elements than {most_rows} in a commit")
-    return b"".join((*kept, body[begin:])), sizes
+    if position > len(body):
+        raise IndexError("metadata")
+    kept.append(body[begin:])
+    return kept, sizes
 
 
 def _string(body: memoryview, position: int, is_flexible: bool) -> tuple[int, int]:
