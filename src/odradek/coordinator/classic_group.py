@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Mapping
 
 from odradek.coordinator.group_states import GroupState, check_transition
 from odradek.coordinator.member import Member, Parked, Protocols, member_from
-from odradek.coordinator.member_memory import Held, of_protocols
+from odradek.coordinator.member_memory import LEAST_OF_A_MEMBER, Held, of_protocols
 from odradek.coordinator.records import StoredGroup
 from odradek.coordinator.subscription import CONSUMER, topics_of_all
 from odradek.model.error_codes import ErrorCode
@@ -86,10 +86,6 @@ class ClassicGroup:
     def size_bytes(self) -> int:
         """Memory of its members: looks at each."""
         return _held_by(self.members.values())
-
-    @property
-    def assigned_bytes(self) -> int:
-        return sum(map(len, [member.assignment for member in self.members.values()]))
 
     @property
     def joined(self) -> int:
@@ -252,14 +248,20 @@ class ClassicGroup:
 
     def assign(self, assignments: Mapping[str, bytes]) -> None:
         """Whoever is left out gets nothing."""
-        self.held.size_bytes -= self.assigned_bytes
+        self.held.size_bytes -= self.size_bytes
         for member in self.members.values():
             member.assignment = assignments.get(member.member_id, b"")
-        self.held.size_bytes += self.assigned_bytes
+        self.held.size_bytes += self.size_bytes
+
+    def size_bytes_with(self, assignments: Mapping[str, bytes]) -> int:
+        """What `size_bytes` will be when these are assigned."""
+        assigned = [len(assignments.get(member_id, b"")) for member_id in self.members]
+        return _weigh(self.members.values(), assigned)
 
     def _grow(self, member: Member, by: int) -> None:
+        self.held.size_bytes -= member.held_bytes
         member.size_bytes += by
-        self.held.size_bytes += by
+        self.held.size_bytes += member.held_bytes
 
     def elect_joined_leader(self) -> bool:
         """The leader stays if it joined; else one that did leads. False: nobody joined."""
@@ -306,9 +308,13 @@ class ClassicGroup:
 
 
 def _held_by(members: Collection[Member]) -> int:
-    """Without a call for each: they may be ten thousand."""
-    assigned = sum(map(len, [member.assignment for member in members]))
-    return sum([member.size_bytes for member in members]) + assigned
+    return _weigh(members, map(len, [member.assignment for member in members]))
+
+
+def _weigh(members: Iterable[Member], assigned: Iterable[int]) -> int:
+    """As `Member.held_bytes`, without a call for each: they may be ten thousand."""
+    sizes = [member.size_bytes + more for member, more in zip(members, assigned, strict=True)]
+    return sum([size if size > LEAST_OF_A_MEMBER else LEAST_OF_A_MEMBER for size in sizes])
 
 
 def _names(protocols: Protocols) -> set[str]:

@@ -21,7 +21,7 @@ from odradek.coordinator.consumer_records import (
     Subscriber,
     TargetRecord,
 )
-from odradek.coordinator.draft import Draft
+from odradek.coordinator.draft import Draft, NoMemory
 from odradek.coordinator.events import Asked
 from odradek.coordinator.reconciling import is_same, is_subset
 from odradek.coordinator.shard import Shard
@@ -126,6 +126,9 @@ def _beat(shard: Shard, asked: Asked, request: ConsumerGroupHeartbeatRequest, no
     except InvalidPattern as why:
         text = f"SubscribedTopicRegex `{request.subscribed_topic_regex}` is not a valid regular expression: {why}."
         raise _refused(ErrorCode.INVALID_REGULAR_EXPRESSION, text) from None
+    except NoMemory as why:
+        # Java's consumer waits before it tries again; after COORDINATOR_NOT_AVAILABLE it does so at once.
+        raise _refused(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, str(why)) from None
     draft.move_epoch(is_changed=is_changed)
     draft.resolve_expressions()
     draft.retarget()

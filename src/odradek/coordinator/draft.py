@@ -33,6 +33,14 @@ from odradek.model.errors import ProtocolError
 MOST_AT_ONCE = 1_000
 
 
+class NoMemory(ProtocolError):
+    """What a member says, beside what it said before, is more than there is room for."""
+
+    def __init__(self) -> None:
+        why = "Members of groups take as much memory of this broker as they may."
+        super().__init__(ErrorCode.COORDINATOR_NOT_AVAILABLE, why)
+
+
 class Draft:
     def __init__(self, shard: Shard, group_id: str, now_ms: int) -> None:
         self.shard = shard
@@ -53,11 +61,15 @@ class Draft:
             self.image = self.image.copy()
         self.image.replay(record)
 
+    @property
+    def grown_bytes(self) -> int:
+        """Of memory that members take: how much more than before."""
+        return self.image.held_bytes - (self.group.image.held_bytes if self.group is not None else 0)
+
     # ------------------------------------------------------------------------------------------ subscriptions
 
     def subscribe(self, member_id: str, subscriber: Subscriber) -> bool:
-        """Whether the epoch has to move on for that. InvalidPattern: its expression is none. ProtocolError: there is no room for what it
-        says beside what it said before."""
+        """Whether the epoch has to move on for that. InvalidPattern: its expression is none. NoMemory."""
         image = self.image
         before = image.members.get(member_id)
         regex_before = before.regex if before is not None else ""
@@ -67,9 +79,10 @@ class Draft:
         if subscriber == before:
             return False
         more_bytes = size_bytes_of(subscriber) - (size_bytes_of(before) if before is not None else 0)
+        if before is not None and (subscriber.topics, subscriber.regex) != (before.topics, regex_before):
+            more_bytes = max(more_bytes, 1)  # an expression of two letters may name ten thousand partitions
         if not self.shard.has_room(more_bytes, self.now_ms, is_new=before is None):
-            why = "Members of groups take as much memory of this broker as they may."
-            raise ProtocolError(ErrorCode.COORDINATOR_NOT_AVAILABLE, why)
+            raise NoMemory
         is_resolved = is_new_regex and subscriber.regex in image.regexes
         names_before = before.topics if before is not None else ()
         self.write(MemberRecord(self.group_id, member_id, subscriber))

@@ -10,7 +10,7 @@ from odradek.coordinator.classic_members import join_consumer_group
 from odradek.coordinator.events import Asked
 from odradek.coordinator.group_states import GroupState
 from odradek.coordinator.member import Member, Parked, Protocols, metadata_of
-from odradek.coordinator.member_memory import BYTES_OF_A_MEMBER, of_protocols
+from odradek.coordinator.member_memory import BYTES_OF_A_MEMBER, LEAST_OF_A_MEMBER, of_protocols
 from odradek.coordinator.rebalance import park_join, prepare, remove_member, try_complete
 from odradek.coordinator.records import GroupKey, GroupRecord, StoredGroup
 from odradek.coordinator.settings import (
@@ -103,11 +103,11 @@ def _has_memory(shard: Shard, group: ClassicGroup, joining: Joining, now_ms: int
     member = group.members.get(member_id)
     if member is None and request.member_id and request.member_id not in group.pending_ids:
         return True  # it is refused for its id, which it is to hear
-    if member is not None:
-        more_bytes = of_protocols(joining.protocols) - of_protocols(member.protocols)
-    else:
-        more_bytes = BYTES_OF_A_MEMBER + of_protocols(joining.protocols)
-    return shard.has_room(more_bytes, now_ms, is_new=member is None)
+    brought = of_protocols(joining.protocols)
+    if member is None:
+        return shard.has_room(max(LEAST_OF_A_MEMBER, BYTES_OF_A_MEMBER + brought), now_ms, is_new=True)
+    after = member.size_bytes - of_protocols(member.protocols) + brought + len(member.assignment)
+    return shard.has_room(after - member.held_bytes, now_ms, is_new=False)
 
 
 def _turn_away(shard: Shard, group: ClassicGroup, joining: Joining, now_ms: int) -> None:

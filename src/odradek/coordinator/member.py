@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from odradek.coordinator.member_memory import BYTES_OF_A_MEMBER, of_protocols
+from odradek.coordinator.member_memory import BYTES_OF_A_MEMBER, LEAST_OF_A_MEMBER, of_protocols
 from odradek.coordinator.records import StoredMember
 
 Protocols = tuple[tuple[str, bytes], ...]  # name and metadata, the member's favourite first
@@ -70,6 +70,11 @@ class Member:
     @property
     def is_parked(self) -> bool:
         return self.join is not None or self.sync is not None
+
+    @property
+    def held_bytes(self) -> int:
+        """As it counts."""
+        return max(LEAST_OF_A_MEMBER, self.size_bytes + len(self.assignment))
 
     def weighed(self) -> int:
         """What `size_bytes` is."""

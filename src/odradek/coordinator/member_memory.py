@@ -2,7 +2,7 @@
 
 A JoinGroup of a few megabytes costs its sender nothing, and what it offers is held until its session ends: a client that makes up group
 after group would take all memory there is. So whoever brings more than there is room for is told COORDINATOR_NOT_AVAILABLE, which
-clients try again; who is a member, and brings no more than before, is not asked.
+clients try again; who is a member, and brings no more than before, is not asked. Decision 0072.
 """
 
 from collections.abc import Iterable, Mapping
@@ -15,6 +15,9 @@ MOST_BYTES_OF_NEW = MOST_BYTES // 8 * 7
 # Of objects beside their text, as they were measured: a member with what looks for it, and an id that was given.
 BYTES_OF_A_MEMBER = 1_500
 BYTES_OF_AN_ID = 1_000
+# A member counts for no less, so one that stays below is never refused. What is known of it after a load is a part of what it will
+# say again, and an assignment grows by some bytes when others come: a group must get over both wherever there is no room.
+LEAST_OF_A_MEMBER = 4_000
 # Of a name, or of bytes; and of a partition that is assigned, with whose it is.
 BYTES_OF_A_NAME = 60
 BYTES_OF_A_PARTITION = 80

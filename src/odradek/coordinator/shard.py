@@ -76,7 +76,8 @@ class Shard:
         self.pending_ids = 0
         self.pending_bytes = 0
         self._memory = memory
-        self._held = Held()  # by members of classic groups, and ids that were given
+        self._held = Held()  # by members of classic groups, ids that were given, and what is on its way
+        self.brought: dict[int, int] = {}  # append -> bytes of memory that members brought with it
         self._told_bytes = 0  # of `_memory`
         self._in_flight: dict[int, tuple[Append, After]] = {}
         # Whoever waited was told so; the records may be committed yet.
@@ -109,7 +110,12 @@ class Shard:
         self._asides.append(work)
 
     def append(
-        self, records: Iterable[CoordinatorRecord], after: After, producer: Producer | None = None
+        self,
+        records: Iterable[CoordinatorRecord],
+        after: After,
+        producer: Producer | None = None,
+        *,
+        brought_bytes: int = 0,
     ) -> int:
         self._append_count += 1
         append = Append(self._append_count, tuple(records), producer)
@@ -118,6 +124,9 @@ class Shard:
         for group_id in _groups_of(append):
             self.busy[group_id] = self.busy.get(group_id, 0) + 1
         self._in_flight[append.append_id] = append, after
+        if brought_bytes > 0:
+            self.brought[append.append_id] = brought_bytes
+            self._held.size_bytes += brought_bytes
         self._appends.append(append)
         return append.append_id
 
@@ -170,6 +179,7 @@ class Shard:
         return None
 
     def _came(self, append: Append, *, is_late: bool = False) -> None:
+        self._held.size_bytes -= self.brought.pop(append.append_id, 0)
         self.offsets.came(append.append_id, _offset_keys(append))
         for group_id in _groups_of(append):
             _less(self.busy, group_id)

@@ -33,8 +33,17 @@ def sync_group(shard: Shard, asked: Asked, request: SyncGroupRequest, now_ms: in
     member = group.members[request.member_id]
     is_to_assign = group.is_leader(member.member_id) and group.storing is None
     is_assigned = group.state is GroupState.STABLE
-    if is_to_assign and not is_assigned and not _has_memory(shard, group, request, now_ms):
-        return shard.answer(asked.call, sync_refused(ErrorCode.COORDINATOR_NOT_AVAILABLE))
+    assignments: dict[str, bytes] = {}
+    if is_to_assign and not is_assigned:
+        # Who is left out gets an empty assignment; who is not a member gets none.
+        assignments = {
+            one.member_id: bytes(one.assignment)
+            for one in request.assignments
+            if one.member_id in group.members
+        }
+        more_bytes = group.size_bytes_with(assignments) - group.size_bytes
+        if not shard.has_room(more_bytes, now_ms, is_new=False):
+            return shard.answer(asked.call, sync_refused(ErrorCode.COORDINATOR_NOT_AVAILABLE))
     group.unsynced.discard(member.member_id)
     if not group.unsynced:
         group.sync_ends_at_ms = None
@@ -45,11 +54,10 @@ def sync_group(shard: Shard, asked: Asked, request: SyncGroupRequest, now_ms: in
         shard.answer(member.sync.call, sync_refused(ErrorCode.NOT_COORDINATOR))
     member.sync = Parked(asked.call, asked.version)
     if is_to_assign:
-        # Who is left out gets an empty assignment; who is not a member gets none.
-        assignments = {one.member_id: bytes(one.assignment) for one in request.assignments}
         after = AssignmentStored(group.group_id, group.generation, assignments)
         record = GroupRecord(GroupKey(group.group_id), group.as_stored(now_ms, assignments))
-        group.storing = shard.append([record], after)
+        brought = sum(map(len, assignments.values()))
+        group.storing = shard.append([record], after, brought_bytes=brought)
     return None
 
 
@@ -68,12 +76,6 @@ def _why_not(group: ClassicGroup | None, request: SyncGroupRequest) -> ErrorCode
     if request.protocol_name is not None and request.protocol_name != group.protocol:
         return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
     return SYNC[group.state]
-
-
-def _has_memory(shard: Shard, group: ClassicGroup, request: SyncGroupRequest, now_ms: int) -> bool:
-    """For the assignments, beside those of the generation before."""
-    assigned = sum(map(len, [one.assignment for one in request.assignments]))
-    return shard.has_room(assigned - group.assigned_bytes, now_ms, is_new=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -99,7 +99,7 @@ def take_turn(draft: Draft, turn: Turn) -> None:
     shard = draft.shard
     turn.asides = draft.asides
     if draft.records:
-        shard.append(draft.records, turn)
+        shard.append(draft.records, turn, brought_bytes=draft.grown_bytes)
         shard.turns.add(draft.group_id)
     else:
         turn.committed(shard, draft.now_ms)

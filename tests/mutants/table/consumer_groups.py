@@ -245,7 +245,7 @@ OF_CONSUMER_GROUPS: tuple[Mutant, ...] = (
         "K34",
         "the records of one event are an append each",
         f"{_TURNS}:take_turn",
-        "shard.append(draft.records, turn)",
+        "shard.append(draft.records, turn, brought_bytes=draft.grown_bytes)",
         "[shard.append([one], turn) for one in draft.records]",
     ),
 )
