@@ -130,6 +130,17 @@ def test_assignments_count_and_a_leader_whose_are_too_large_assigns_again_when_t
     assert bench.coordinator.shard.held_bytes == held_by(bench.coordinator.shard) > 600 * KB
 
 
+def test_what_a_member_was_assigned_makes_no_room_for_what_it_brings() -> None:
+    bench = Bench(max_append_bytes=10_000 * KB)
+    member, call = bench.new_member()
+    generation = bench.answers.pop(call).generation_id  # type: ignore[attr-defined]
+    assigned = bench.sync(member, generation, {member: b"y" * 300 * KB})
+    assert bench.answers.pop(assigned).error_code == 0  # type: ignore[attr-defined]
+    assert enter(bench, "b", {"range": b"x" * 250 * KB}) == 0
+    more = bench.answers.pop(bench.join(member, protocols={"range": READS_T + b"x" * 200 * KB}))
+    assert more.error_code == FULL
+
+
 def test_a_member_of_kip_848_is_refused_by_the_same_rule() -> None:
     bench = Bench(max_append_bytes=10_000 * KB)
     names = tuple(f"{number}{'x' * 25 * KB}" for number in range(16))
@@ -343,3 +354,79 @@ def test_what_a_member_is_to_read_instead_is_refused_where_there_is_no_room(
     assert bench.call(beat("a", first.member_epoch, subscribed_topic_regex="zz"), 1).error_code == 0
     assert bench.call(beat("a", first.member_epoch, rebalance_timeout_ms=9), 1).error_code == 0
     assert bench.call(beat("a", -1), 1).error_code == 0
+
+
+def test_what_came_in_the_same_step_counts() -> None:
+    bench = Bench()
+    shard = bench.coordinator.shard
+    group = shard.group("g", bench.now_ms)
+    shard.remember_id(group, "x" * 800 * KB, bench.now_ms)
+    assert not shard.has_room(200 * KB, bench.now_ms, is_new=True)
+    shard.forget(group)
+    assert shard.has_room(200 * KB, bench.now_ms, is_new=True)
+
+
+def test_a_group_that_is_gone_takes_nothing_whatever_becomes_of_it() -> None:
+    bench = Bench(initial_rebalance_delay_ms=60_000)
+    shard = bench.coordinator.shard
+    assert enter(bench, "a") == 0
+    group = shard.groups["a"]
+    shard.forget(group)
+    assert shard.held_bytes == 0
+    group.remove(next(iter(group.members)))
+    assert shard.held_bytes == 0
+
+
+@pytest.mark.parametrize("bytes_left", [LEAST_OF_A_MEMBER + 1_000, LEAST_OF_A_MEMBER - 1])
+def test_there_is_room_for_a_new_member_if_there_is_for_what_the_least_counts(
+    bytes_left: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench = Bench(initial_rebalance_delay_ms=60_000)
+    held = bench.coordinator.shard.held_bytes
+    monkeypatch.setattr(member_memory, "MOST_BYTES_OF_NEW", held + bytes_left)
+    assert enter(bench, "new", {"range": READS_T}) == (0 if bytes_left >= LEAST_OF_A_MEMBER else FULL)
+
+
+def test_a_new_member_of_kip_848_gets_nothing_of_what_is_kept_for_those_that_are_there() -> None:
+    bench = Bench(initial_rebalance_delay_ms=60_000)
+    first = bench.call(join("a"), 1)
+    assert enter(bench, "classic", {"range": b"x" * 880 * KB}) == 0
+    names = [f"{number}{'x' * 25 * KB}" for number in range(2)]
+    assert bench.call(join("b", tuple(names)), 1).error_code == WAIT
+    assert bench.call(beat("a", first.member_epoch, subscribed_topic_names=names), 1).error_code == 0
+
+
+def test_of_a_turn_on_its_way_only_what_it_adds_counts() -> None:
+    bench = Bench(held=True, max_append_bytes=10_000 * KB)
+    names = [f"{number}{'x' * 25 * KB}" for number in range(16)]
+    call = bench.ask(join("a", tuple(names)), 1)
+    bench.commit()
+    epoch = bench.answers.pop(call).member_epoch  # type: ignore[attr-defined]
+    shard = bench.coordinator.shard
+    assert not shard.brought and shard.held_bytes == held_by(shard) > 400 * KB
+    bench.ask(beat("a", epoch, subscribed_topic_names=[*names, "t"]), 1)
+    assert 0 < sum(shard.brought.values()) < 10 * KB
+    bench.commit()
+    bench.ask(beat("a", -1), 1)
+    assert not shard.brought, "who leaves brings nothing"
+    bench.commit()
+    assert shard.held_bytes == 0
+
+
+def test_a_group_that_had_members_outlives_the_ids_that_nobody_used() -> None:
+    bench = Bench()
+    (member,) = bench.stable(1)
+    bench.answers.pop(bench.leave(member))
+    bench.call(join_request(session_ms=6_000), 9)
+    bench.wait(6_000)
+    assert bench.state() == "Empty"
+
+
+def test_a_group_whose_offsets_are_on_their_way_outlives_the_ids_that_nobody_used() -> None:
+    bench = Bench(held=True)
+    bench.call(join_request(session_ms=6_000), 9)
+    call = bench.commit_offset(5)
+    bench.wait(6_000)
+    assert bench.state() == "Empty"
+    bench.commit()
+    assert bench.answers.pop(call) is not None and bench.state() == "Empty"
