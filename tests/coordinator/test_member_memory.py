@@ -430,3 +430,11 @@ def test_a_group_whose_offsets_are_on_their_way_outlives_the_ids_that_nobody_use
     assert bench.state() == "Empty"
     bench.commit()
     assert bench.answers.pop(call) is not None and bench.state() == "Empty"
+
+
+def test_a_group_whose_only_id_leaves_before_it_is_used_is_forgotten() -> None:
+    bench = Bench()
+    given = bench.call(join_request(), 9)
+    assert bench.coordinator.shard.groups
+    left = bench.answers.pop(bench.leave(given.member_id))
+    assert left.error_code == 0 and not bench.coordinator.shard.groups  # type: ignore[attr-defined]
