@@ -143,3 +143,36 @@ def test_what_is_no_metadata_closes_the_connection_without_being_copied(world: W
         tracemalloc.stop()
     assert isinstance(answer, CloseConnection)
     assert most < 8 << 20
+
+
+@pytest.mark.parametrize(("commit", "topic", "partition", "version"), VERSIONS)
+def test_topics_without_partitions_are_rows(commit: Any, topic: Any, partition: Any, version: int) -> None:
+    body = memoryview(commit(group_id="g", topics=[topic(name="t")] * 6).encode(version))
+    kept, sizes = without_metadata(commit, version, body, 6)
+    assert (b"".join(kept), sizes) == (bytes(body), [])
+    with pytest.raises(MalformedMessage, match="more elements than 5"):
+        without_metadata(commit, version, body, 5)
+
+
+def test_tagged_fields_are_rows() -> None:
+    row = oc.OffsetCommitRequestPartition(partition_index=0, committed_offset=7, committed_metadata="x")
+    topic = oc.OffsetCommitRequestTopic(name="t", partitions=[row])
+    plain = oc.OffsetCommitRequest(group_id="g", topics=[topic]).encode(9)
+    assert plain[-3:] == bytes(3), "no tagged fields of the partition, the topic and the request"
+    tags = bytes((4, 100, 0, 101, 0, 102, 0, 103, 0))
+    for body in (plain[:-3] + tags + bytes(2), plain[:-2] + tags + bytes(1)):
+        _, sizes = without_metadata(oc.OffsetCommitRequest, 9, memoryview(body), 6)
+        assert sizes == [1]
+        with pytest.raises(MalformedMessage, match="more elements than 5"):
+            without_metadata(oc.OffsetCommitRequest, 9, memoryview(body), 5)
+
+
+def test_metadata_is_too_large_where_no_text_of_as_many_bytes_may_be_accepted(world: World) -> None:
+    ready(world)
+    most = 3 * world[1].broker.settings.offset_metadata_max_bytes
+    sizes = [most // 3 + 1, most, most + 1]
+    commit, topic, partition, _ = OF_COMMITS[0]
+    request = filled(commit, topic, partition, ["y" * size for size in (*sizes, *[30_000] * 300)])
+    found = codes(given(world, request, 9))
+    too_long, too_large = ErrorCode.OFFSET_METADATA_TOO_LARGE, ErrorCode.INVALID_COMMIT_OFFSET_SIZE
+    assert [*found["t"], *found["ü"]] == [too_large, too_large, *[too_long] * 301]

@@ -438,3 +438,12 @@ def test_a_group_whose_only_id_leaves_before_it_is_used_is_forgotten() -> None:
     assert bench.coordinator.shard.groups
     left = bench.answers.pop(bench.leave(given.member_id))
     assert left.error_code == 0 and not bench.coordinator.shard.groups  # type: ignore[attr-defined]
+
+
+def test_a_static_member_that_is_back_counts_with_its_new_id() -> None:
+    bench = Bench(initial_rebalance_delay_ms=60_000)
+    bench.join(instance="i", protocols=LARGE)
+    shard = bench.coordinator.shard
+    group = bench.group
+    group.rename(next(iter(group.members)), "x" * 1_000)
+    assert shard.held_bytes == held_by(shard)
