@@ -153,6 +153,17 @@ def test_the_ready_line_tells_all_and_a_signal_stops_everything(up, number):
     assert not any(is_alive(broker["pid"]) for broker in ready["brokers"])
 
 
+def test_two_signals_at_once_stop_everything_and_are_no_error(up):
+    """As systemd sends them with SendSIGHUP. The second came when the handlers were put back, and was a trace."""
+    process, ready = up("--brokers", "1")
+    process.send_signal(signal.SIGSTOP)
+    eventually(lambda: psutil.Process(process.pid).status() == psutil.STATUS_STOPPED)
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGCONT):
+        process.send_signal(number)
+    assert (process.wait(60), process.stderr.read()) == (0, "")
+    assert not is_alive(ready["brokers"][0]["pid"])
+
+
 def test_ctrl_c_in_a_terminal_stops_a_cluster_that_has_partitions_at_once_and_in_order(tmp_path):
     """A terminal sends it to every process of the group. A broker that took it for a wish to stop alone would look for
     other leaders among brokers that stop as well, for longer than it is waited for."""

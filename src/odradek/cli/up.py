@@ -92,7 +92,8 @@ def up(
     from odradek.server.stopping_signals import stopping_signals
 
     _came.clear()
-    with contextlib.ExitStack() as stack:
+    # One that came together with another is heard when its handler is put back, if not before.
+    with contextlib.suppress(Stop), contextlib.ExitStack() as stack:
         for number in stopping_signals():
             stack.callback(signal.signal, number, signal.signal(number, _stop))
         try:
