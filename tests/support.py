@@ -16,6 +16,7 @@ from contextlib import contextmanager, suppress
 from hashlib import blake2b
 from importlib.util import find_spec
 from pathlib import Path
+from types import ModuleType
 from typing import Any, TypeVar
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -163,6 +164,16 @@ def each(
         return every
 
     return made
+
+
+def without_assertions(module: ModuleType) -> ModuleType:
+    """The same as `python -O` has it, beside the one that is imported."""
+    assert module.__file__ is not None
+    source = Path(module.__file__).read_text(encoding="utf-8")
+    fresh = ModuleType(module.__name__)
+    fresh.__file__ = module.__file__
+    exec(compile(source, module.__file__, "exec", dont_inherit=True, optimize=1), vars(fresh))
+    return fresh
 
 
 def golden_lines(name: str) -> Iterator[dict[str, Any]]:

@@ -12,7 +12,7 @@ from odradek.controller.context import ControllerSettings
 from tests.advisor.test_replay import written_down
 from tests.cli.test_sources import run
 from tests.controller.world import World
-from tests.support import each
+from tests.support import each, without_assertions
 
 UNCLEAN = "unclean.leader.election.enable"
 LATER_MS = 60_000
@@ -300,3 +300,18 @@ def test_where_journals_in_several_directories_are_not_read_what_is_named_can_be
     assert str(refused.value).endswith(f"not read unasked; {told.format(tmp_path)}")
     if " or " not in told:
         assert files.journal_files(tmp_path) == found
+
+
+@each(
+    [
+        b"7",
+        b"{}",
+        b'{"event":5,"epoch":1,"at_ms":0}',
+        b'{"event":{},"epoch":1,"at_ms":-1}',
+        b'{"event":{},"epoch":1,"at_ms":0,"writes":5}',
+    ]
+)
+def test_what_is_no_line_is_none_without_assertions_too(text: bytes) -> None:
+    assert not files.is_a_line(text)
+    optimized = without_assertions(files)
+    assert not optimized.is_a_line(text) and optimized.is_a_line(b'{"event":{},"epoch":1,"at_ms":0}')

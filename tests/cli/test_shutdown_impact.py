@@ -3,19 +3,21 @@
 import json
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from odradek.advisor.roll_plan import roll_plan
 from odradek.advisor.shutdown_impact import shutdown_impact as impact_of
+from odradek.cli import roll_plan as roll_plan_module
 from odradek.cli.roll_plan import show as show_roll
 from odradek.cli.shutdown_impact import show
 from odradek.model.ids import BrokerId, TopicPartition
 from odradek.model.values import replace
 from tests.cli.conftest import Shell
-from tests.controller.world import three
-from tests.support import eventually
+from tests.controller.world import World, three
+from tests.support import eventually, without_assertions
 
 
 @pytest.fixture(scope="module")
@@ -214,3 +216,18 @@ def test_a_broker_that_is_not_there_cannot_be_stopped(shell: Shell) -> None:
         code, out, err = shell(*verb, "--broker", 7)
         assert (code, out) == (1, "") and words in err and "brokers alive: 1, 2, 3, 4" in err
         assert shell(*verb, "--broker", "seven")[0] == 2
+
+
+def test_a_certificate_that_does_not_hold_is_not_shown_without_assertions_either(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """`python -O` printed it, and that it was checked."""
+    world = World().brokers(1, 2, 3)
+    world.elect(1)
+    world.create("t", [1, 2, 3])
+    source = SimpleNamespace(decided=lambda: world.context, unknown=(), controller=1)
+    monkeypatch.setattr("odradek.advisor.roll_plan.check", lambda *_: ["t-0 goes offline"])
+    optimized = without_assertions(roll_plan_module)
+    monkeypatch.setattr(optimized, "open_source", lambda **_: source)
+    with pytest.raises(AssertionError, match="the certificate does not hold: t-0 goes offline"):
+        optimized.plan.main([], standalone_mode=False)

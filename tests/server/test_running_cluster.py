@@ -36,10 +36,12 @@ from odradek.server.environment import Environment
 from odradek.server.fetchers import Fetching
 from odradek.server.gateway import Gateway
 from odradek.store.memory_session import MemorySession
+from odradek.testing import process_cluster as process_cluster_module
+from odradek.testing import running_cluster as running_cluster_module
 from odradek.testing.process_cluster import BrokerProcess, ProcessCluster
 from odradek.testing.running_cluster import LocalCluster, running_cluster
 from tests.clients.support import number_in, value_of
-from tests.support import no_collector, open_under
+from tests.support import no_collector, open_under, without_assertions
 
 ORDERS = TopicPartition("orders", 0)
 
@@ -604,3 +606,17 @@ def test_a_cluster_ends_without_a_word_and_at_once(caplog: pytest.LogCaptureFixt
         took_s = time.monotonic() - begun
     assert [record.getMessage() for record in caplog.records] == []
     assert took_s < 60, "nothing is waited for: a tenth of a second on a quiet machine"
+
+
+def test_a_wrong_question_is_answered_without_assertions_too() -> None:
+    """Under `python -O` a broker that runs was started once more."""
+    running, process = without_assertions(running_cluster_module), without_assertions(process_cluster_module)
+    cluster = SimpleNamespace(check_id=lambda broker_id: None, runtimes={1: None})
+    with pytest.raises(AssertionError, match="broker 2 does not run; there run 1"):
+        running.LocalCluster._running(cluster, 2)
+    with pytest.raises(AssertionError, match="broker 1 runs already"):
+        asyncio.run(running.LocalCluster._start_broker(cluster, 1))
+    with pytest.raises(AssertionError, match="broker 1 runs already"):
+        process.BrokerProcess.start(SimpleNamespace(broker_id=1, is_running=True))
+    with pytest.raises(AssertionError, match="there is no broker 9; there are 1"):
+        process.ProcessCluster._broker(SimpleNamespace(brokers={1: None}), 9)

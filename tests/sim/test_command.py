@@ -32,6 +32,7 @@ from odradek.sim.run import CORRECTNESS, CRASH, LIVENESS, OK, Outcome, describe
 from odradek.sim.run import run as run_plan
 from odradek.sim.shrink import shrunk
 from odradek.sim.trace import Action, Recorder, folded
+from tests.support import without_assertions
 
 LAST_LINE = re.compile(
     r"seed \d+: ok, \d+ events, \d+ faults \([a-z, ]+\), \d+ acknowledged batches, \d+\.\d+ logical hours, trace [0-9a-f]{16}"
@@ -390,6 +391,20 @@ def test_random_hashes_are_not_taken_for_fixed_ones(monkeypatch: pytest.MonkeyPa
     called("--seeds", "7")
 
     assert begun[0][1:] == ["-m", "odradek.sim", "--seeds", "7"]
+
+
+def test_a_run_begins_anew_where_it_would_assert_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Much of what a checker or the tested code says is an assertion; without them broken runs were called ok."""
+    monkeypatch.setenv("PYTHONHASHSEED", "7")
+    monkeypatch.setenv("PYTHONOPTIMIZE", "1")
+    begun: list[dict[str, str]] = []
+    monkeypatch.setattr(command.os, "execv", lambda path, words: begun.append(dict(command.os.environ)))
+    monkeypatch.setattr(command, "run_plan", lambda plan, **options: Outcome(plan.seed, OK, "ok"))
+    called("--seed", "7")
+    assert begun == []
+    CliRunner().invoke(without_assertions(command).sim, ["--seed", "7"])
+    (environment,) = begun
+    assert environment["PYTHONHASHSEED"] == "7" and "PYTHONOPTIMIZE" not in environment
 
 
 def test_what_goes_on_all_the_time_is_one_line_between_two_changes() -> None:

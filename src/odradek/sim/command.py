@@ -28,12 +28,15 @@ def run_plan(plan: "Plan", **options: Any) -> "Outcome":
 
 
 class _Reproducible(click.Command):
-    """Hashes of strings are random from process to process; what is told of a seed must not be."""
+    """Hashes of strings are random from process to process; what is told of a seed must not be. And much of what is checked
+    are assertions, of which `python -O` has none."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         asks_only = ctx.resilient_parsing or not args or "--help" in args or "-h" in args
-        if os.environ.get("PYTHONHASHSEED", "random") == "random" and not asks_only:
-            os.environ["PYTHONHASHSEED"] = "0"
+        hash_seed = os.environ.get("PYTHONHASHSEED", "random")
+        if (hash_seed == "random" or not __debug__) and not asks_only:
+            os.environ["PYTHONHASHSEED"] = "0" if hash_seed == "random" else hash_seed
+            os.environ.pop("PYTHONOPTIMIZE", None)
             name = ["odradek.sim"] if ctx.parent is None else ["odradek", "sim"]
             os.execv(sys.executable, [sys.executable, "-m", *name, *args])
         return super().parse_args(ctx, args)

@@ -76,7 +76,8 @@ class BrokerProcess:
 
     @property
     def _started(self) -> "subprocess.Popen[bytes] | ForkedProcess":
-        assert self.process is not None, f"broker {self.broker_id} was never started"
+        if self.process is None:
+            raise AssertionError(f"broker {self.broker_id} was never started")
         return self.process
 
     @property
@@ -84,7 +85,8 @@ class BrokerProcess:
         return self.process is not None and self.process.poll() is None
 
     def start(self) -> None:
-        assert not self.is_running, f"broker {self.broker_id} runs already"
+        if self.is_running:
+            raise AssertionError(f"broker {self.broker_id} runs already")
         self.let_go()
         line = LifeLine()
         try:
@@ -337,7 +339,8 @@ class ProcessCluster(Administered):
 
     def _broker(self, broker_id: int) -> BrokerProcess:
         known = ", ".join(map(str, self.brokers))
-        assert broker_id in self.brokers, f"there is no broker {broker_id}; there are {known}"
+        if broker_id not in self.brokers:
+            raise AssertionError(f"there is no broker {broker_id}; there are {known}")
         return self.brokers[broker_id]
 
     def stop(self, deadline_s: float = 10.0) -> None:

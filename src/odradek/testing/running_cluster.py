@@ -151,7 +151,8 @@ class LocalCluster:
             await self._start_broker(broker_id)
 
     async def _start_broker(self, broker_id: int) -> None:
-        assert broker_id not in self.runtimes, f"broker {broker_id} runs already"
+        if broker_id in self.runtimes:
+            raise AssertionError(f"broker {broker_id} runs already")
         if broker_id not in self._ports:
             self._ports[broker_id] = self._reserve_port()
         inherited.running.add(self)
@@ -216,9 +217,8 @@ class LocalCluster:
 
     async def stop_broker(self, broker_id: int) -> None:
         self._running(broker_id)
-        assert not self.links.is_silent(broker_id), (
-            f"broker {broker_id} is paused and hears nothing; resume or kill it"
-        )
+        if self.links.is_silent(broker_id):
+            raise AssertionError(f"broker {broker_id} is paused and hears nothing; resume or kill it")
         await self._taken(broker_id).stop()
 
     def _taken(self, broker_id: int) -> BrokerRuntime:
@@ -228,7 +228,8 @@ class LocalCluster:
     def _running(self, broker_id: int) -> BrokerRuntime:
         self.check_id(broker_id)
         running = ", ".join(map(str, sorted(self.runtimes))) or "none"
-        assert broker_id in self.runtimes, f"broker {broker_id!r} does not run; there run {running}"
+        if broker_id not in self.runtimes:
+            raise AssertionError(f"broker {broker_id!r} does not run; there run {running}")
         return self.runtimes[broker_id]
 
     def check_id(self, broker_id: int) -> None:
@@ -283,10 +284,13 @@ class LocalCluster:
             f"broker {broker_id} has heard from the controller what it has to do",
         )
         leader, partition = self._led(about)
-        assert broker_id in partition.assignment.replicas, f"broker {broker_id} has no replica of {about}"
-        assert broker_id != leader, f"broker {broker_id} leads {about}; move the leader first"
+        if broker_id not in partition.assignment.replicas:
+            raise AssertionError(f"broker {broker_id} has no replica of {about}")
+        if broker_id == leader:
+            raise AssertionError(f"broker {broker_id} leads {about}; move the leader first")
         fetcher = self._fetcher(about, broker_id, leader)
-        assert fetcher is not None, f"broker {broker_id} does not follow {about} yet"
+        if fetcher is None:
+            raise AssertionError(f"broker {broker_id} does not follow {about} yet")
         await self.until(
             lambda: fetcher.suspend(about, FOR_EVER_MS),
             f"broker {broker_id} fetches {about}, and can stop doing so",

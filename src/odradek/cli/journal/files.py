@@ -197,14 +197,13 @@ def _line(text: bytes) -> dict[str, Any] | None:
 
     try:
         line = json.loads(text)
-        assert isinstance(line, dict)
-        assert isinstance(line["event"], dict)
+        if not isinstance(line, dict) or not isinstance(line["event"], dict):
+            return None
         line["epoch"], line["at_ms"] = int(line["epoch"]), int(line["at_ms"])
-        assert 0 <= line["at_ms"] < END_OF_TIME_MS
-        assert all(_are_records(line.setdefault(name, [])) for name in EFFECTS)
-    except (ValueError, KeyError, TypeError, AssertionError, RecursionError):
+        is_whole = all(_are_records(line.setdefault(name, [])) for name in EFFECTS)
+    except (ValueError, KeyError, TypeError, RecursionError):
         return None
-    return line
+    return line if is_whole and 0 <= line["at_ms"] < END_OF_TIME_MS else None
 
 
 def is_a_line(text: bytes) -> bool:
