@@ -154,6 +154,15 @@ def test_a_file_whose_place_cannot_be(tmp_path: Path) -> None:
     assert "plain" in sentence
 
 
+def test_a_path_that_is_too_long_for_sqlite_is_what_is_said(tmp_path: Path) -> None:
+    """Of 505 bytes and more; it was said that this user may not write there."""
+    longest = tmp_path
+    while len(os.fsencode(longest)) < 520:
+        longest /= "x" * 100
+    sentence = _refusal(longest / "store.db", StoreUnavailable)
+    assert sentence.endswith("SQLite takes no path of about 500 bytes or more. Name a shorter directory")
+
+
 def test_a_file_locked_by_another_program(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asyncio.run(_fill(file))
     monkeypatch.setattr(database, "LOCK_PATIENCE_S", 0.05)

@@ -58,6 +58,8 @@ CREATE TABLE changes (zxid INTEGER PRIMARY KEY, lines TEXT NOT NULL);
 # A transaction of another process takes 0.2 ms, of 100,000 partitions a second. Much longer means that its owner
 # is stopped in the middle (SIGSTOP) or a foreign program holds the file.
 LOCK_PATIENCE_S = 10.0
+# Of a path, the file's own name as it is made included (sqlite3's MAX_PATHNAME, 512, less what SQLite and `_create` append).
+SURELY_OPENED_BYTES = 440
 _LOCK_WAITS_S = (0.0001, 0.0002, 0.0005, 0.001, 0.002)
 # Wrong statements and values: nothing that a user could do something about.
 _OUR_MISTAKES = (sqlite3.IntegrityError, sqlite3.ProgrammingError, sqlite3.InterfaceError)
@@ -240,6 +242,10 @@ def translate(error: sqlite3.Error, path: Path) -> StoreError:
         return _damaged(path, str(error))
     if code == _SQLITE_CANTOPEN and is_out_of_descriptors():
         return StoreUnavailable(message=f"{path} cannot be opened. {NO_DESCRIPTOR}")
+    if code == _SQLITE_CANTOPEN and len(os.fsencode(path.resolve())) > SURELY_OPENED_BYTES:
+        return StoreUnavailable(
+            message=f"{path} cannot be opened ({error}): SQLite takes no path of about 500 bytes or more. Name a shorter directory"
+        )
     if code in (_SQLITE_READONLY, _SQLITE_CANTOPEN):
         return StoreUnavailable(
             message=f"{path} cannot be written ({error}). This user must be able to write the file and its "
