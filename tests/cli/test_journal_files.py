@@ -1,6 +1,7 @@
 """Journals as files: what is read first, whose settings count, and what a comparison compares."""
 
 import json
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -82,8 +83,11 @@ def test_a_journal_that_was_put_aside_counts_where_none_is_read_that_takes_long(
     assert files.local_history("127.0.0.1:1") is not None
     with file.with_name("controller-1.jsonl.1").open("wb") as aside:
         aside.truncate(files.LARGEST_READ_UNASKED)  # a hole
-    with pytest.raises(files.TooLarge, match=f"not read unasked; --journal reads them, of {tmp_path}$"):
+    with pytest.raises(files.TooLarge) as refused:
         files.local_history("127.0.0.1:1")
+    assert str(refused.value).endswith(
+        f"not read unasked; --journal reads them, of {shlex.quote(str(tmp_path))}"
+    )
 
 
 def test_a_journal_is_played_again_with_the_settings_of_its_broker(
@@ -282,7 +286,7 @@ def test_an_outage_that_had_begun_before_belongs_to_what_is_shown(
     ("places", "told"),
     [
         (("1", "2/log"), "--journal reads them, of {}"),
-        (("1/a/b", "2"), "--journal reads those of one directory: {0}/1/a/b or {0}/2"),
+        (("1/a/b", "2"), "--journal reads those of one directory: {1} or {2}"),
     ],
 )
 def test_where_journals_in_several_directories_are_not_read_what_is_named_can_be_typed(
@@ -297,7 +301,8 @@ def test_where_journals_in_several_directories_are_not_read_what_is_named_can_be
     monkeypatch.setattr(files, "local_journals", lambda *_: (found, []))
     with pytest.raises(files.TooLarge) as refused:
         files.local_history("127.0.0.1:1", 1)
-    assert str(refused.value).endswith(f"not read unasked; {told.format(tmp_path)}")
+    named = [shlex.quote(str(place)) for place in (tmp_path, *(file.parent for file in found))]
+    assert str(refused.value).endswith(f"not read unasked; {told.format(*named)}")
     if " or " not in told:
         assert files.journal_files(tmp_path) == found
 

@@ -4,6 +4,7 @@ import contextlib
 import fcntl
 import json
 import os
+import shlex
 import struct
 import sys
 import termios
@@ -321,7 +322,7 @@ def test_who_can_wait_no_longer_is_told_that_the_throttle_stays(
         code, _, err = shell("reassign", "apply", file, "--throttle", "10MB", "--wait")
     eventually(lambda: shell("reassign", "status", "--remove-throttle")[0] == 0, what="the move is done")
     shell.ok("topic", "delete", "unheard", "--yes")
-    assert (code, err) == (1, said.replace("FILE", str(file)))
+    assert (code, err) == (1, said.replace("FILE", shlex.quote(str(file))))
 
 
 def test_a_throttle_that_was_interrupted_is_put_back(

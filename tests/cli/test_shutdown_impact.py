@@ -1,6 +1,7 @@
 """`shutdown-impact` and `roll plan`: what stopping brokers costs, and an order that costs nothing."""
 
 import json
+import shlex
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -38,7 +39,7 @@ def test_the_impact_names_the_outage_and_writes_the_remedy(shell: Shell, tmp_pat
         "1 partition goes under min.insync.replicas, acks=all is refused; another leader for 1."
     )
     assert any(line.split()[:4] == ["s3-0", "goes", "offline", "2"] for line in rest)
-    assert rest[-1] == f"the remedy is in {remedy}: odradek reassign apply '{remedy}'"
+    assert rest[-1] == f"the remedy is in {remedy}: odradek reassign apply {shlex.quote(str(remedy))}"
     plan = {p["topic"]: p["replicas"] for p in json.loads(remedy.read_text())["partitions"]}
     assert set(plan) == {"s3", "pair"} and all(2 not in replicas for replicas in plan.values())
     found = shell.json("shutdown-impact", "--broker", 2)

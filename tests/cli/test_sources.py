@@ -4,6 +4,7 @@ import asyncio
 import errno
 import json
 import os
+import shlex
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -193,11 +194,10 @@ def test_where_the_metadata_is_in_zookeeper_the_properties_that_name_it_are_name
     for broker, connect in ((1, "zookeeper.connect=127.0.0.1:1"), (2, "zookeeper.connect=127.0.0.1:1")):
         (tmp_path / f"broker-{broker}").mkdir()
         (tmp_path / f"broker-{broker}" / "server.properties").write_text(f"broker.id={broker}\n{connect}\n")
+    named = shlex.quote(str(tmp_path / "broker-1" / "server.properties"))
     for verb in (("why", "x"), ("store", "ls")):
         code, _, err = run(capsys, *verb, "--store", tmp_path)
-        assert code == 1 and err.endswith(
-            f"; its brokers keep it in ZooKeeper: --store {tmp_path / 'broker-1' / 'server.properties'}\n"
-        )
+        assert code == 1 and err.endswith(f"; its brokers keep it in ZooKeeper: --store {named}\n")
     (tmp_path / "broker-1" / "server.properties").write_text("broker.id=1\n")
     (tmp_path / "broker-2").rename(tmp_path / "broker-3")
     assert "broker-3" in run(capsys, "store", "ls", "--store", tmp_path)[2]
