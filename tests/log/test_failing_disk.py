@@ -47,6 +47,7 @@ from tests.log.logs import (
     produce,
     state,
 )
+from tests.support import full_disk
 
 
 def failing(error: int, after: int = 0) -> Callable[..., Any]:
@@ -102,6 +103,18 @@ def test_a_write_that_never_goes_on_is_a_fault(tmp_path: Path, monkeypatch: pyte
     log = Disk(tmp_path).create()
     monkeypatch.setattr(files, "_pwrite", lambda fd, data, at: 0)
     with pytest.raises(DiskFault):
+        produce(log, batch())
+
+
+def test_a_file_that_would_become_larger_than_the_limit_of_a_process_is_told_with_the_remedy(
+    tmp_path: Path,
+) -> None:
+    log = Disk(tmp_path).create()
+    produce(log, batch())
+    with (
+        full_disk(log.size_bytes),
+        pytest.raises(DiskFault, match=r"File too large; raise the limit of a file's size \(ulimit -f"),
+    ):
         produce(log, batch())
 
 

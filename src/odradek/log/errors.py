@@ -4,7 +4,7 @@ import errno
 
 from odradek.model.error_codes import ErrorCode
 from odradek.model.errors import OdradekError, ProtocolError
-from odradek.model.remedies import MORE_DESCRIPTORS, MORE_MEMORY
+from odradek.model.remedies import LARGER_FILES, MORE_DESCRIPTORS, MORE_MEMORY
 
 
 class StorageError(ProtocolError):
@@ -93,6 +93,8 @@ def named(error: OSError, doing: str) -> StorageError:
         return DiskFull(f"{text}. Make room, then restart this broker: nothing is tried again before")
     if error.errno in _REFUSED:
         return DiskReadOnly(text)
+    if error.errno == errno.EFBIG:
+        return DiskFault(f"{text}; {LARGER_FILES}")
     if isinstance(error, NotOpened):
         return NoDescriptor(f"{text}; {MORE_MEMORY if error.errno == errno.ENOMEM else MORE_DESCRIPTORS}")
     if error.errno == errno.ENOENT:
