@@ -343,7 +343,7 @@ def test_a_path_with_any_letter_is_one_word_of_the_scripts_that_spark_starts(
 def test_java_names_files_as_this_python_does(
     before: dict[str, str], is_utf8: bool, more: dict[str, str]
 ) -> None:
-    assert session._locale(before, is_utf8=is_utf8) == more
+    assert session.locale_of_java(before, is_utf8=is_utf8) == more
 
 
 def test_the_directory_of_sockets_goes_with_its_process_and_not_with_a_fork() -> None:

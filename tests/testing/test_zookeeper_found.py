@@ -6,9 +6,11 @@ import socket
 import threading
 from importlib.machinery import ModuleSpec
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from odradek.testing import zookeeper
 from odradek.testing.zookeeper import ZooKeeperEnsemble, ZooKeeperServer, class_path, java, missing
 
 
@@ -118,6 +120,18 @@ def test_where_nobody_listens_nobody_serves(tmp_path: Path) -> None:
     assert server.last_words() == "it has no log yet"
     server.log_file.write_text("".join(f"line {n}\n" for n in range(9)))
     assert server.last_words().splitlines() == [f"line {n}" for n in range(1, 9)]
+
+
+@pytest.mark.process
+@pytest.mark.skipif(missing() is not None, reason="no ZooKeeper server")
+def test_a_server_finds_its_file_where_its_directory_has_other_letters_and_the_locale_none(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """With LC_ALL=C Java has ASCII for names of files: the server ended with `Invalid config`."""
+    monkeypatch.setenv("LC_ALL", "C")
+    monkeypatch.setattr(zookeeper, "sys", SimpleNamespace(flags=SimpleNamespace(utf8_mode=1)))
+    with ZooKeeperEnsemble(tmp_path / "für alle", servers=1) as ensemble:
+        assert ensemble.servers[0].serves()
 
 
 def test_what_up_keeps_is_on_the_disk_and_what_a_test_keeps_need_not_be(

@@ -169,7 +169,7 @@ def local_session(
     os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     if is_local(master):
         os.environ.setdefault(*_UNCHECKED)
-    os.environ.update(_locale(os.environ, is_utf8=bool(sys.flags.utf8_mode)))
+    os.environ.update(locale_of_java(os.environ, is_utf8=bool(sys.flags.utf8_mode)))
     starts_in: Path | None = None
     if archive:
         starts_in = _beside_an_archive()
@@ -205,7 +205,7 @@ def local_session(
     return session
 
 
-def _locale(environment: Mapping[str, str], *, is_utf8: bool) -> dict[str, str]:
+def locale_of_java(environment: Mapping[str, str], *, is_utf8: bool) -> dict[str, str]:
     """What makes the JVM name files as this Python does (`is_utf8`: its UTF-8 mode, PEP 540). With LC_ALL=C Java has ASCII for them: it
     makes a directory with a question mark for each other letter, and finds none of ours. Of LANG and LC_CTYPE Python has seen to that
     itself (PEP 538)."""

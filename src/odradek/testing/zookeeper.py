@@ -9,12 +9,14 @@ import os
 import shutil
 import socket
 import subprocess
+import sys
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Self
 
 from odradek.model.errors import OdradekError
+from odradek.spark.session import locale_of_java
 from odradek.testing.late_signals import late_signals
 from odradek.testing.life_line import LifeLine
 from odradek.testing.process_cluster import free_ports
@@ -169,6 +171,7 @@ class ZooKeeperServer:
         properties = [f"-D{name}={value}" for name, value in self._properties.items()]
         java_command = java()
         assert java_command is not None
+        environment = {**os.environ, **locale_of_java(os.environ, is_utf8=bool(sys.flags.utf8_mode))}
         self.let_go()
         line = LifeLine()
         try:
@@ -187,6 +190,7 @@ class ZooKeeperServer:
                         ),
                     ],
                     stdin=line.read_end,
+                    env=environment,
                     # Ctrl-C is for whoever started us: brokers still need their store while they stop.
                     start_new_session=True,
                     stdout=log,
