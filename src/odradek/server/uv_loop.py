@@ -68,8 +68,10 @@ class Loop(uvloop.Loop):
 
 
 def _bound(found: Sequence[Any], backlog: int) -> list[socket.socket]:
-    """Listening, too: of a `listen` that fails uvloop does not tell."""
+    """Listening, too: of a `listen` that fails uvloop does not tell. One address that there is not here (no IPv6) is left out, as
+    asyncio does it (bpo-30945)."""
     bound: list[socket.socket] = []
+    missing: OSError | None = None
     try:
         for family, kind, protocol, _, address in dict.fromkeys(found):
             try:
@@ -77,14 +79,24 @@ def _bound(found: Sequence[Any], backlog: int) -> list[socket.socket]:
             except OSError as error:
                 if error.errno != errno.EAFNOSUPPORT:  # a kernel without IPv6
                     raise
+                missing = error
                 continue
             bound.append(opened)
             opened.setblocking(False)
             opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             if family == socket.AF_INET6:
                 opened.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
-            opened.bind(address)
+            try:
+                opened.bind(address)
+            except OSError as error:
+                if error.errno != errno.EADDRNOTAVAIL:  # IPv6 that is switched off, as in containers
+                    raise
+                missing = error
+                bound.pop().close()
+                continue
             opened.listen(backlog)
+        if not bound and missing is not None:
+            raise missing
     except BaseException:
         for opened in bound:
             opened.close()
