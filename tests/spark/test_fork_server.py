@@ -109,7 +109,7 @@ def test_a_module_runs_with_the_arguments_the_environment_and_the_files_of_who_a
     found = run(server, module, "-m", "tells", "one", "")
 
     pid, rest = found.stdout.split(" ", 1)
-    assert rest == f"{module} ['{module / 'tells.py'}', 'one', ''] a=b\nc from outside True\n"
+    assert rest == f"{module} {[str(module / 'tells.py'), 'one', '']} a=b\nc from outside True\n"
     assert (found.stderr, found.returncode) == ("aside\n", 7)
     assert int(pid) != server.pid
     assert run(server, module, "-m", "tells").stdout.split(" ")[0] != pid
@@ -172,7 +172,9 @@ def test_what_a_fork_cannot_be_is_a_python_of_its_own(
 def test_entries_of_sparks_own_are_no_other_path(server: "subprocess.Popen[bytes]", module: Path) -> None:
     found = run(server, module, "-m", "tells", PYTHONPATH=f"{HOME / 'test_fork_server.py'}:/not/there")
 
-    assert found.stdout.split(" ", 1)[1] == f"{module} ['{module / 'tells.py'}'] a=b\nc from outside True\n"
+    assert (
+        found.stdout.split(" ", 1)[1] == f"{module} {[str(module / 'tells.py')]} a=b\nc from outside True\n"
+    )
     assert (found.stderr, found.returncode) == ("aside\n", 7)
 
 
