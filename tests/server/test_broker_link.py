@@ -405,6 +405,7 @@ def test_a_name_that_finds_no_thread_to_be_looked_up_by_is_told_and_looked_up_la
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """EAGAIN: a link that had no answer then waited for ever for its own attempt to connect."""
+    localhost_is_here(monkeypatch)
 
     async def scenario(link: BrokerLink, ear: Ear) -> None:
         link.host = "localhost"
@@ -427,6 +428,7 @@ def test_a_link_that_finds_no_memory_is_told_and_connects_later(
     want: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """MemoryError: a link waited for ever for its own attempt to connect, and a fetcher made no other."""
+    localhost_is_here(monkeypatch)
 
     def refuse(*_: object, **__: object) -> None:
         raise MemoryError
@@ -448,6 +450,16 @@ def test_a_link_that_finds_no_memory_is_told_and_connects_later(
         assert ear.heard[1] == ("two", b"two", "")
 
     run(echo, scenario)
+
+
+def localhost_is_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    """At the address of the broker; on a machine it may be ::1 alone, or no name at all."""
+    real = socket.getaddrinfo
+
+    def look_up(host: Any, *rest: Any, **more: Any) -> Any:
+        return real("127.0.0.1" if host == "localhost" else host, *rest, **more)
+
+    monkeypatch.setattr(socket, "getaddrinfo", look_up)
 
 
 def refuse_thread(thread: threading.Thread) -> None:
