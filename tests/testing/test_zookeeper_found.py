@@ -122,30 +122,30 @@ def test_where_nobody_listens_nobody_serves(tmp_path: Path) -> None:
     assert server.last_words().splitlines() == [f"line {n}" for n in range(1, 9)]
 
 
-@pytest.mark.process
-@pytest.mark.skipif(missing() is not None, reason="no ZooKeeper server")
-def test_a_server_finds_its_file_where_its_directory_has_other_letters_and_the_locale_none(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    """With LC_ALL=C Java has ASCII for names of files: the server ended with `Invalid config`."""
+def said_by_java(monkeypatch: pytest.MonkeyPatch, directory: Path, script: str, **options: bool) -> list[str]:
+    """The words that a server's log has where this is its Java."""
+    jars = directory / "pyspark" / "jars"
+    jars.mkdir(parents=True)
+    (jars / "zookeeper-3.9.jar").touch()
+    installed(monkeypatch, kazoo="kazoo/__init__.py", pyspark=str(directory / "pyspark" / "__init__.py"))
+    Path(a_java(directory / "home")).write_text(f"#!/bin/sh\n{script}\n")
+    monkeypatch.setenv("JAVA_HOME", str(directory / "home"))
+    (server,) = ZooKeeperEnsemble(directory / "servers", servers=1, **options).servers
+    server.launch()
+    assert server.process is not None and server.process.wait(60) == 0
+    server.kill()
+    return server.log_file.read_text().split()
+
+
+def test_java_names_files_as_this_python_does(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """With LC_ALL=C it has ASCII for names of files: a server in a directory with other letters ended with `Invalid config`."""
     monkeypatch.setenv("LC_ALL", "C")
     monkeypatch.setattr(zookeeper, "sys", SimpleNamespace(flags=SimpleNamespace(utf8_mode=1)))
-    with ZooKeeperEnsemble(tmp_path / "für alle", servers=1) as ensemble:
-        assert ensemble.servers[0].serves()
+    assert said_by_java(monkeypatch, tmp_path, "echo $LC_ALL") == ["C.UTF-8"]
 
 
 def test_what_up_keeps_is_on_the_disk_and_what_a_test_keeps_need_not_be(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    jars = tmp_path / "pyspark" / "jars"
-    jars.mkdir(parents=True)
-    (jars / "zookeeper-3.9.jar").touch()
-    installed(monkeypatch, kazoo="kazoo/__init__.py", pyspark=str(tmp_path / "pyspark" / "__init__.py"))
-    Path(a_java(tmp_path / "home")).write_text("#!/bin/sh\necho $*\n")
-    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "home"))
     for is_synced, said in (True, "-Dzookeeper.forceSync=yes"), (False, "-Dzookeeper.forceSync=no"):
-        (server,) = ZooKeeperEnsemble(tmp_path / said, servers=1, is_synced=is_synced).servers
-        server.launch()
-        assert server.process is not None and server.process.wait(60) == 0
-        server.kill()
-        assert said in server.log_file.read_text().split()
+        assert said in said_by_java(monkeypatch, tmp_path / said, "echo $*", is_synced=is_synced)
