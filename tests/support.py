@@ -8,6 +8,7 @@ import os
 import resource
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -17,7 +18,10 @@ from hashlib import blake2b
 from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
+
+if TYPE_CHECKING:
+    import pytest
 
 GOLDEN = Path(__file__).parent / "golden"
 # A JVM that lives for seconds loses them to compiling well and to many threads.
@@ -174,6 +178,16 @@ def without_assertions(module: ModuleType) -> ModuleType:
     fresh.__file__ = module.__file__
     exec(compile(source, module.__file__, "exec", dont_inherit=True, optimize=1), vars(fresh))
     return fresh
+
+
+def localhost_is_here(monkeypatch: "pytest.MonkeyPatch") -> None:
+    """At the address of the broker; on a machine it may be ::1 alone, or no name at all."""
+    real = socket.getaddrinfo
+
+    def look_up(host: Any, *rest: Any, **more: Any) -> Any:
+        return real("127.0.0.1" if host == "localhost" else host, *rest, **more)
+
+    monkeypatch.setattr(socket, "getaddrinfo", look_up)
 
 
 def golden_lines(name: str) -> Iterator[dict[str, Any]]:

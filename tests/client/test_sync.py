@@ -62,9 +62,14 @@ from odradek.protocol.messages.produce import (
 from odradek.protocol.schema import Request
 from odradek.records.builder import NewRecord, build_batch
 from tests.client.support import HANG_UP, TOPIC_ID, ScriptedBroker
-from tests.support import each
+from tests.support import each, localhost_is_here
 
 ORDERS = TopicPartition("orders", 0)
+
+
+@pytest.fixture(autouse=True)
+def _scripted_brokers_are_at_localhost(monkeypatch: pytest.MonkeyPatch) -> None:
+    localhost_is_here(monkeypatch)
 
 
 @pytest.fixture
@@ -158,7 +163,7 @@ def test_a_name_nobody_knows_is_named() -> None:
     (
         ("a..b", "label empty"),
         ("a" * 300, "label .*too long"),
-        ("a\0b", "not known|null"),
+        ("a\0b", "not known|null|temporary failure"),
     )
 )
 def test_a_name_that_cannot_be_one_is_told_with_the_reason(name: str, why: str) -> None:

@@ -14,6 +14,7 @@ from odradek.client.connection import BrokerLink, connect
 from odradek.client.receive_buffers import BufferPool
 from odradek.model.remedies import MORE_MEMORY
 from odradek.protocol.headers import encode_request
+from tests.support import localhost_is_here
 
 METADATA = 3
 FLEXIBLE = 9  # from this version on a header has tagged fields
@@ -450,16 +451,6 @@ def test_a_link_that_finds_no_memory_is_told_and_connects_later(
         assert ear.heard[1] == ("two", b"two", "")
 
     run(echo, scenario)
-
-
-def localhost_is_here(monkeypatch: pytest.MonkeyPatch) -> None:
-    """At the address of the broker; on a machine it may be ::1 alone, or no name at all."""
-    real = socket.getaddrinfo
-
-    def look_up(host: Any, *rest: Any, **more: Any) -> Any:
-        return real("127.0.0.1" if host == "localhost" else host, *rest, **more)
-
-    monkeypatch.setattr(socket, "getaddrinfo", look_up)
 
 
 def refuse_thread(thread: threading.Thread) -> None:
