@@ -79,9 +79,9 @@ V4, V6 = ("127.0.0.1", 0), ("2001:db8::1", 0, 0, 0)  # the second is for documen
     "is_known", [True, False], ids=["an address that is not here", "a family that is not"]
 )
 def test_of_several_addresses_one_that_there_is_not_is_left_out(
-    monkeypatch: pytest.MonkeyPatch, is_known: bool
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, is_known: bool
 ) -> None:
-    """In containers IPv6 is switched off, and a name may have an address of it."""
+    """In containers IPv6 is switched off, and a name may have an address of it; or it has one that has moved."""
 
     def opened(family: int, kind: int, protocol: int) -> socket.socket:
         if family == socket.AF_INET6 and not is_known:
@@ -97,9 +97,27 @@ def test_of_several_addresses_one_that_there_is_not_is_left_out(
     (listening,) = uv_loop._bound(of_each, 1)
     assert listening.getsockname()[0] == "127.0.0.1"
     listening.close()
+    told = "nothing listens at 2001:db8::1, which the listener's name has: Cannot assign requested address"
+    assert caplog.messages == ([told] if is_known else [])
     with pytest.raises(OSError) as refused:
         uv_loop._bound(of_each[:1], 1)
     assert refused.value.errno == (errno.EADDRNOTAVAIL if is_known else errno.EAFNOSUPPORT)
+
+
+def test_of_several_addresses_one_that_somebody_else_has_is_an_error_and_leaves_nothing_open() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken, socket.create_server(("127.0.0.2", 0)) as freed:
+        port = freed.getsockname()[1]
+        freed.close()
+        of_each = [
+            (socket.AF_INET, socket.SOCK_STREAM, 6, "", at)
+            for at in (("127.0.0.2", port), ("192.0.2.1", 0), taken.getsockname())
+        ]
+        before = os.listdir("/proc/self/fd")
+        with pytest.raises(OSError) as refused:
+            uv_loop._bound(of_each, 1)
+        assert refused.value.errno == errno.EADDRINUSE
+        assert len(os.listdir("/proc/self/fd")) == len(before)
+    socket.create_server(("127.0.0.2", port)).close()
 
 
 class Absent:

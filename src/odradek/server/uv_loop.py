@@ -68,8 +68,8 @@ class Loop(uvloop.Loop):
 
 
 def _bound(found: Sequence[Any], backlog: int) -> list[socket.socket]:
-    """Listening, too: of a `listen` that fails uvloop does not tell. One address that there is not here (no IPv6) is left out, as
-    asyncio does it (bpo-30945)."""
+    """Listening, too: of a `listen` that fails uvloop does not tell. Of several addresses one that is not of this machine (no IPv6) is
+    left out, as asyncio does it (bpo-30945), and told where its family is here: the name may have an address that has moved."""
     bound: list[socket.socket] = []
     missing: OSError | None = None
     try:
@@ -92,6 +92,7 @@ def _bound(found: Sequence[Any], backlog: int) -> list[socket.socket]:
                 if error.errno != errno.EADDRNOTAVAIL:  # IPv6 that is switched off, as in containers
                     raise
                 missing = error
+                logger.warning(f"nothing listens at {address[0]}, which the listener's name has: {error.strerror}")
                 bound.pop().close()
                 continue
             opened.listen(backlog)
