@@ -120,11 +120,30 @@ def test_of_several_addresses_one_that_somebody_else_has_is_an_error_and_leaves_
     socket.create_server(("127.0.0.2", port)).close()
 
 
+def test_of_several_addresses_one_that_may_not_be_had_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A port below 1024, say."""
+    real = socket.socket
+
+    def opened(family: int, kind: int, protocol: int) -> Any:
+        return Absent(errno.EACCES) if family == socket.AF_INET6 else real(family, kind, protocol)
+
+    monkeypatch.setattr(uv_loop.socket, "socket", opened)
+    of_each = [
+        (socket.AF_INET, socket.SOCK_STREAM, 6, "", V4),
+        (socket.AF_INET6, socket.SOCK_STREAM, 6, "", V6),
+    ]
+    with pytest.raises(PermissionError):
+        uv_loop._bound(of_each, 1)
+
+
 class Absent:
     """A socket of IPv6, of which this machine has no address."""
 
+    def __init__(self, error: int = errno.EADDRNOTAVAIL) -> None:
+        self.error = error
+
     def bind(self, address: object) -> None:
-        raise OSError(errno.EADDRNOTAVAIL, "Cannot assign requested address")
+        raise OSError(self.error, os.strerror(self.error))
 
     def setblocking(self, flag: bool) -> None: ...
 

@@ -28,6 +28,7 @@ from odradek.store.api import (
 from odradek.store.embedded import EmbeddedStore, database, holder
 from odradek.store.embedded.liveness import OwnLife
 from odradek.store.embedded.worker import Job, Worker
+from tests.support import each
 
 # Longer than any machine stands still: where a session ends here, it is not because a test was slow.
 LONG_MS = 120_000
@@ -159,8 +160,18 @@ def test_a_path_that_is_too_long_for_sqlite_is_what_is_said(tmp_path: Path) -> N
     longest = tmp_path
     while len(os.fsencode(longest)) < 520:
         longest /= "x" * 100
-    sentence = _refusal(longest / "store.db", StoreUnavailable)
-    assert sentence.endswith("SQLite takes no path of about 500 bytes or more. Name a shorter directory")
+    (tmp_path / "short").symlink_to(longest)
+    for directory in (longest, tmp_path / "short"):
+        longest.mkdir(parents=True, exist_ok=True)
+        sentence = _refusal(directory / "store.db", StoreUnavailable)
+        assert sentence.endswith("SQLite takes no path of about 500 bytes or more. Name a shorter directory")
+
+
+@each([("short", sqlite3.SQLITE_CANTOPEN), ("x" * 500, sqlite3.SQLITE_READONLY)])
+def test_what_may_not_be_written_is_not_called_too_long(name: str, code: int) -> None:
+    refused = sqlite3.OperationalError()
+    refused.sqlite_errorcode = code
+    assert "This user must be able to write" in str(database.translate(refused, Path("/", name, "store.db")))
 
 
 def test_a_file_locked_by_another_program(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -140,8 +140,9 @@ def said_by_java(monkeypatch: pytest.MonkeyPatch, directory: Path, script: str, 
 def test_java_names_files_as_this_python_does(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """With LC_ALL=C it has ASCII for names of files: a server in a directory with other letters ended with `Invalid config`."""
     monkeypatch.setenv("LC_ALL", "C")
+    monkeypatch.setenv("KEPT", "kept")
     monkeypatch.setattr(zookeeper, "sys", SimpleNamespace(flags=SimpleNamespace(utf8_mode=1)))
-    assert said_by_java(monkeypatch, tmp_path, "echo $LC_ALL") == ["C.UTF-8"]
+    assert said_by_java(monkeypatch, tmp_path, "echo $LC_ALL $KEPT") == ["C.UTF-8", "kept"]
 
 
 def test_what_up_keeps_is_on_the_disk_and_what_a_test_keeps_need_not_be(
