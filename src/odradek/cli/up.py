@@ -52,6 +52,8 @@ class Stop(BaseException):
 
 
 _came: list[int] = []  # signals: what one raises in the midst of an import may be swallowed there
+# One that comes together with another may be heard when the brokers have stopped: a temporary directory is removed nevertheless.
+_is_over = False
 
 
 @click.command()
@@ -91,12 +93,13 @@ def up(
     """A development cluster in this terminal; Ctrl-C stops it."""
     from odradek.server.stopping_signals import stopping_signals
 
+    global _is_over
     _came.clear()
-    # One that came together with another is heard when its handler is put back, if not before.
-    with contextlib.suppress(Stop), contextlib.ExitStack() as stack:
-        for number in stopping_signals():
-            stack.callback(signal.signal, number, signal.signal(number, _stop))
+    _is_over = False
+    with contextlib.ExitStack() as stack:
         try:
+            for number in stopping_signals():
+                stack.callback(signal.signal, number, signal.signal(number, _stop))
             if directory is None:
                 work = tempfile.TemporaryDirectory(prefix="odradek-", ignore_cleanup_errors=True)
                 directory = Path(stack.enter_context(work))
@@ -112,6 +115,8 @@ def up(
             run(directory, brokers, first, metrics, values, ensemble, as_json)
         except Stop:
             pass
+        finally:
+            _is_over = True
 
 
 @contextlib.contextmanager
@@ -168,7 +173,11 @@ def run(
             show(report, ready_ms)
         watch(cluster, ensemble)
     finally:
-        stop_all(cluster)
+        # Not in a function of its own: one that came together with the first would be heard at its begin, before `try`.
+        try:
+            cluster.stop(deadline_s=STOP_S)
+        except Stop:  # a second Ctrl-C while the brokers stop kills them at once
+            cluster.stop(deadline_s=0)
 
 
 def describe(cluster: "ProcessCluster") -> dict[str, Any]:
@@ -249,14 +258,6 @@ def watch(cluster: "ProcessCluster", ensemble: "ZooKeeperEnsemble | None" = None
                 )
         time.sleep(POLL_S)
     fail(f"no broker is left; the logs are in {cluster.directory}/broker-*/broker.log")
-
-
-def stop_all(cluster: "ProcessCluster") -> None:
-    """A second Ctrl-C while the brokers hand over kills them at once."""
-    try:
-        cluster.stop(deadline_s=STOP_S)
-    except Stop:
-        cluster.stop(deadline_s=0)
 
 
 def check_directory(directory: Path) -> None:
@@ -442,6 +443,8 @@ def parse_settings(pairs: tuple[str, ...], brokers: int, *, has_ports: bool = Tr
 
 
 def _stop(number: int, _frame: FrameType | None) -> None:
+    if _is_over or len(_came) > 1:
+        return  # the second has killed what there is
     if number == signal.SIGHUP and _came:
         return  # a terminal that is closed may say so twice
     _came.append(number)

@@ -92,7 +92,9 @@ def _bound(found: Sequence[Any], backlog: int) -> list[socket.socket]:
                 if error.errno != errno.EADDRNOTAVAIL:  # IPv6 that is switched off, as in containers
                     raise
                 missing = error
-                logger.warning(f"nothing listens at {address[0]}, which the listener's name has: {error.strerror}")
+                logger.warning(
+                    f"nothing listens at {address[0]}, which the listener's name has: {error.strerror}"
+                )
                 bound.pop().close()
                 continue
             opened.listen(backlog)
