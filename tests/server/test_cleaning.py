@@ -284,6 +284,33 @@ def test_it_reads_no_faster_than_it_may_and_a_change_of_that_counts_at_once(
     assert slept == [1.0, 0.5, 0.5], "of two seconds for the first 2 MB one, the rest four times as fast"
 
 
+def test_what_is_written_counts_as_what_is_read_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As Apache Kafka's cleaner, which counts what it writes against `log.cleaner.io.max.bytes.per.second` too."""
+    environment = Environment()
+    environment.cleaner_slice_bytes = 1
+    stands = Stands(tmp_path, environment, {"log.cleaner.io.max.bytes.per.second": "1000"})
+    slept: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        slept.append(seconds)
+        environment.time_ms += round(1000 * seconds)
+
+    monkeypatch.setattr(asyncio, "sleep", sleep)
+    before = segment_bytes(tmp_path)
+    assert stands.round()
+
+    closed = before - stands.log.segments.active.size_bytes
+    written = segment_bytes(tmp_path) - stands.log.segments.active.size_bytes
+    assert 0 < written < closed / 2
+    assert sum(slept) * 1000 == pytest.approx(2 * closed + written, rel=0.01), (
+        "read twice, and what stays is written"
+    )
+
+
+def segment_bytes(path: Path) -> int:
+    return sum(one.stat().st_size for one in path.glob("*/*.log"))
+
+
 def test_a_stop_does_not_wait_for_the_end_of_a_pause(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """At ten bytes a second one slice of these lasts a minute, and one of 4 MiB five days."""
     environment = Environment()

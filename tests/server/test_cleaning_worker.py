@@ -41,7 +41,7 @@ def begun(path: Path, map_bytes: int = LARGE_MAP) -> tuple[Worker, Cleaning]:
 def walked(worker: Worker, first: Request) -> Answer:
     answer = worker.answer(first)
     while isinstance(answer, Slice) and answer.outcome is None:
-        assert 300 <= answer.bytes_read < 600, "a slice, and the rest of a batch"
+        assert 300 <= answer.bytes_moved < 600, "a slice, and the rest of a batch"
         answer = worker.answer(GoOn())
     return answer
 

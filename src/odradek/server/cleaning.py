@@ -175,10 +175,10 @@ class LogCleaning:
 
 
 def _slice(steps: Iterator[int], most_bytes: int) -> int | None:
-    """How many bytes were read, `most_bytes` and the rest of a batch; None: that was all."""
-    read = 0
+    """How many bytes were read and written, `most_bytes` and the rest of a batch; None: that was all."""
+    moved = 0
     for count in steps:
-        read += count
-        if read >= most_bytes:
-            return read
+        moved += count
+        if moved >= most_bytes:
+            return moved
     return None

@@ -43,7 +43,7 @@ Request = Begin | BuildMap | WriteSegment | GoOn
 class Slice(NamedTuple):
     """`outcome`: the walk has come to its end."""
 
-    bytes_read: int
+    bytes_moved: int  # read and written
     outcome: MapBuilt | MadeSegment | None
 
 

@@ -172,10 +172,10 @@ class PassesThere:
         found = self.ask(first)
         try:
             while found.outcome is None:
-                yield found.bytes_read
+                yield found.bytes_moved
                 found = self.ask(GoOn())
-            if found.bytes_read:
-                yield found.bytes_read
+            if found.bytes_moved:
+                yield found.bytes_moved
         except GeneratorExit:  # abandoned, and it may be at a file
             self._process.end()
             raise

@@ -76,17 +76,17 @@ class Worker:
 
     def _slice(self) -> Slice:
         assert self._walk is not None
-        read = 0
+        moved = 0
         try:
-            while read < self._slice_bytes:
-                read += next(self._walk)
+            while moved < self._slice_bytes:
+                moved += next(self._walk)
         except StopIteration as end:
             self._walk = None
             assert self._passes is not None
             if self._passes.is_done:
                 self._passes = None  # and so the map
-            return Slice(read, end.value)
-        return Slice(read, None)
+            return Slice(moved, end.value)
+        return Slice(moved, None)
 
 
 def end_with(parent: int) -> None:

@@ -22,7 +22,7 @@ PassesOf = Callable[[CleaningJob, Directory], Passes]
 
 
 class Cleaning:
-    """Yields are numbers of bytes read since the last one, for whoever holds it to a rate."""
+    """Yields are numbers of bytes read and written since the last one, for whoever holds it to a rate."""
 
     def __init__(
         self, log: "PartitionLog", segments: Sequence["Segment"], job: CleaningJob, passes_of: PassesOf

@@ -61,7 +61,7 @@ class MapBuilt(NamedTuple):
 
 
 class Passes(Protocol):
-    """Yields are numbers of bytes read since the last one, for whoever holds it to a rate. A walk may be abandoned between two of them."""
+    """Yields are numbers of bytes read and written since the last one, for whoever holds it to a rate. A walk may be abandoned between two of them."""
 
     def build_map(self) -> Generator[int, None, MapBuilt]:
         """The first pass. Uncleanable; MissingFile where a segment was removed meanwhile; CorruptLog; StorageError."""
@@ -141,7 +141,6 @@ class PassesHere:
         cleaned = CleanedSegment(
             self._directory, old[0].base_offset, old[-1].created_ms, job.index_interval_bytes
         )
-        read = 0
         for segment, header, batch, is_last in _and_whether_last(old):
             if not check_crc(batch, 0, header):
                 raise CorruptLog(
@@ -159,8 +158,7 @@ class PassesHere:
                 cleaned.append(header, batch)
             elif left:
                 cleaned.append(read_header(left), left)
-            read += header.size_bytes
-            yield header.size_bytes
+            yield header.size_bytes + len(left)
         for aborted in rewriting.transactions.take_still_aborted():
             cleaned.add_transaction(aborted)
         return cleaned.finish(old[-1].end_offset, self._directory.modified_ms(old[-1].name()))
