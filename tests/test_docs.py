@@ -3,6 +3,7 @@
 import importlib
 import importlib.util
 import itertools
+import json
 import re
 import tomllib
 from collections.abc import Iterator
@@ -25,6 +26,7 @@ from odradek.sim import scenario
 from odradek.sim.plan import CLASSES, TABLES
 from odradek.spark import options, topic_options
 from tests.coordinator.traces import traces
+from tests.interop.apache import KAFKA_VERSION, NEWER_VERSION
 from tests.mutants.table import EXHIBITS
 from tests.mutants.table.searched import SEARCHED
 from tests.mutants.table.shown_by_tests import SHOWN_BY_TESTS
@@ -374,6 +376,47 @@ def test_the_traces_a_page_names_are_played() -> None:
 
     assert named
     assert [f"{folder}/{name}" for folder, name in sorted(named) if name not in traces(folder)] == []
+
+
+def rows_of_clients() -> dict[str, list[str]]:
+    """The versions that stand beside each client of the first table."""
+    table = (ROOT / "docs/clients.md").read_text(encoding="utf-8").partition("\n\n## ")[0]
+    rows = re.findall(r"^\| ([^|]+) \| ([^|]+) \|", table, re.M)
+    return {name: re.findall(r"\d+\.\d+\.\d+", version) for name, version in rows}
+
+
+def test_the_versions_of_clients_are_those_that_interop_runs() -> None:
+    """Of those that it names; of Python's clients it runs the newest."""
+    interop = ROOT / "tests/interop"
+    go = dict(re.findall(r"(\S+) v(\S+)", (interop / "languages/go/go.mod").read_text(encoding="utf-8")))
+    js = json.loads((interop / "languages/js/package.json").read_text(encoding="utf-8"))["dependencies"]
+    frameworks = (interop / "test_frameworks.py").read_text(encoding="utf-8")
+    named = dict(re.findall(r'"(\w+)(?:\[\w+\])?==([\d.]+)"', frameworks))
+    both = [KAFKA_VERSION, NEWER_VERSION]
+    run = {
+        "franz-go (Go)": [go["github.com/twmb/franz-go"]],
+        "Sarama (Go)": [go["github.com/IBM/sarama"]],
+        "KafkaJS (JavaScript)": [js["kafkajs"]],
+        "FastStream": [named["faststream"]],
+        "Quix Streams": [named["quixstreams"]],
+        "Java, Apache Kafka's own": [KAFKA_VERSION],
+        "Java": [NEWER_VERSION],
+        "Kafka Streams": both,
+        "Connect": both,
+    }
+    shown = rows_of_clients()
+
+    assert {name: shown.get(name) for name in run} == run
+
+
+def test_each_extra_that_a_user_may_want_is_on_a_page() -> None:
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"][
+        "optional-dependencies"
+    ]
+    text = "\n".join(path.read_text(encoding="utf-8") for path in documents())
+    shown = {name for found in re.findall(r"(?:odradek|\.)\[([\w,]+)\]", text) for name in found.split(",")}
+
+    assert shown == set(extras) - {"test", "dev"}
 
 
 def links_of(path: Path) -> set[str]:

@@ -1,7 +1,7 @@
 """What every organ of a broker keeps to, so that the hub (`core`) need not know it by name.
 
 An organ is a part of the broker with work of its own that no request waits in line for: ISR changes under way, copies
-between directories, later the coordinators of groups and transactions. It decides and never waits: it leaves effects
+between directories, the coordinators of groups and transactions. It decides and never waits: it leaves effects
 behind, asks under an id of `PendingCalls`, and is called again when there is an answer or when its time has come.
 """
 
