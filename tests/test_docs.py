@@ -20,7 +20,7 @@ from odradek.broker.handlers.table import HANDLERS
 from odradek.cli.group import odradek
 from odradek.model.properties import parse_properties
 from odradek.model.settings import BROKER_SETTINGS
-from odradek.protocol.api_keys import SERVED, ApiKey
+from odradek.protocol.api_keys import APIS, FIRST_PRODUCE_VERSION, SERVED, ApiKey
 from odradek.server.exporter.page import families
 from odradek.sim import scenario
 from odradek.sim.plan import CLASSES, TABLES
@@ -35,7 +35,7 @@ from tests.mutants.table.transactions import SEARCHED_TRANSACTIONS
 from tests.sim.test_explore import LENGTHS, SEEN_NOWHERE_ELSE
 from tests.sim.test_narrow_turns import LIMITS
 from tests.sim.test_seeds import SEEDS
-from tests.support import each
+from tests.support import GOLDEN, each
 
 ROOT = Path(__file__).parent.parent
 
@@ -407,6 +407,18 @@ def test_the_versions_of_clients_are_those_that_interop_runs() -> None:
     shown = rows_of_clients()
 
     assert {name: shown.get(name) for name in run} == run
+
+
+def test_the_page_of_differences_has_each_version_that_apache_serves_and_we_do_not() -> None:
+    page = (ROOT / "docs/differences.md").read_text(encoding="utf-8")
+    (row,) = re.findall(r"^\| first-versions \|([^|]*)", page, re.M)
+    groups = re.findall(r"((?:[A-Z]\w+(?:, | and )?)+) below (\d)", row)
+    shown = {name: int(first) for names, first in groups for name in re.findall(r"[A-Z]\w+", names)}
+    apaches = json.loads((GOLDEN / "api_versions.json").read_text(encoding="utf-8"))["apis"]
+    oldest = {apache["key"]: apache["min"] for apache in apaches}
+    later = {APIS[key].name: first for key, (first, _) in SERVED.items() if first > oldest[key]}
+
+    assert shown == later | {"Produce": FIRST_PRODUCE_VERSION}
 
 
 def test_each_extra_that_a_user_may_want_is_on_a_page() -> None:
