@@ -497,6 +497,18 @@ def test_a_property_that_is_not_there_is_seen() -> None:
     assert settings_that_are_not_there(text) == ["odradek.stor"]
 
 
+def test_every_broker_that_a_page_configures_serves_groups() -> None:
+    """One alone cannot create the internal topics with the default of three replicas."""
+    found = [
+        f"{path.name}: broker.id={settings['broker.id']}"
+        for path in documents()
+        for block in re.findall(r"^```properties\n(.*?)^```", path.read_text(encoding="utf-8"), re.M | re.S)
+        if "broker.id" in (settings := parse_properties(block))
+        and not {"odradek.cluster.size", "zookeeper.connect"} & set(settings)
+    ]
+    assert found == []
+
+
 def number(page: str, words: str) -> int:
     """What stands in the one place of a page where `words` have a number for `(N)`."""
     (found,) = re.findall(words.replace("(N)", r"(\d+)"), (ROOT / page).read_text(encoding="utf-8"))

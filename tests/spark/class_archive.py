@@ -3,7 +3,7 @@
     python -m tests.spark.class_archive      makes it, once for a Java and a PySpark (`make test` does)
 
 It is the JVM's own class data sharing. A JVM of another Java or with other jars passes over the file without a word, and so does
-one that finds none: tests take longer then, and are otherwise the same. Kept in ~/.cache/odradek-spark, 160 MB.
+one that finds none: tests take longer then, and are otherwise the same. Kept in ~/.cache/odradek-spark.
 """
 
 import os
