@@ -26,7 +26,6 @@ from odradek.sim import scenario
 from odradek.sim.plan import CLASSES, TABLES
 from odradek.spark import options, topic_options
 from tests.coordinator.traces import traces
-from tests.interop.apache import KAFKA_VERSION, NEWER_VERSION
 from tests.mutants.table import EXHIBITS
 from tests.mutants.table.searched import SEARCHED
 from tests.mutants.table.shown_by_tests import SHOWN_BY_TESTS
@@ -392,15 +391,16 @@ def test_the_versions_of_clients_are_those_that_interop_runs() -> None:
     js = json.loads((interop / "languages/js/package.json").read_text(encoding="utf-8"))["dependencies"]
     frameworks = (interop / "test_frameworks.py").read_text(encoding="utf-8")
     named = dict(re.findall(r'"(\w+)(?:\[\w+\])?==([\d.]+)"', frameworks))
-    both = [KAFKA_VERSION, NEWER_VERSION]
+    apache = (interop / "apache.py").read_text(encoding="utf-8")
+    older, newer = both = re.findall(r'^(?:KAFKA|NEWER)_VERSION = "([\d.]+)"', apache, re.M)
     run = {
         "franz-go (Go)": [go["github.com/twmb/franz-go"]],
         "Sarama (Go)": [go["github.com/IBM/sarama"]],
         "KafkaJS (JavaScript)": [js["kafkajs"]],
         "FastStream": [named["faststream"]],
         "Quix Streams": [named["quixstreams"]],
-        "Java, Apache Kafka's own": [KAFKA_VERSION],
-        "Java": [NEWER_VERSION],
+        "Java, Apache Kafka's own": [older],
+        "Java": [newer],
         "Kafka Streams": both,
         "Connect": both,
     }
