@@ -279,15 +279,46 @@ def test_it_reads_no_faster_than_it_may_and_a_change_of_that_counts_at_once(
         return iter([2_000_000, 2_000_000, 2_000_000])
 
     assert asyncio.run(cleaning._walk(slices())) and slept == [], "it may read as fast as it can"  # type: ignore[arg-type]
+    environment.time_ms += 1
+    asyncio.run(cleaning._pause())
     rate["log.cleaner.io.max.bytes.per.second"] = "1000000"
     assert asyncio.run(cleaning._walk(slices()))  # type: ignore[arg-type]
     assert slept == [1.0, 0.5, 0.5], "of two seconds for the first 2 MB one, the rest four times as fast"
 
 
-def test_what_is_written_counts_as_what_is_read_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As Apache Kafka's cleaner, which counts what it writes against `log.cleaner.io.max.bytes.per.second` too."""
+def test_a_rate_larger_than_a_double_is_no_rate(tmp_path: Path) -> None:
+    """Nothing passes in no time, which is no number times infinity."""
+    stands = Stands(tmp_path, Environment(), {"log.cleaner.io.max.bytes.per.second": "1e400"})
+    assert stands.round()
+
+
+def test_time_in_which_nothing_was_moved_is_not_saved_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     environment = Environment()
-    environment.cleaner_slice_bytes = 1
+    stands = Stands(tmp_path, environment, {"log.cleaner.io.max.bytes.per.second": "1000"})
+    slept: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        slept.append(seconds)
+        environment.time_ms += round(1000 * seconds)
+
+    monkeypatch.setattr(asyncio, "sleep", sleep)
+    asyncio.run(stands.cleaning._walk(iter([1])))  # type: ignore[arg-type]
+    for moved_s in (3600, -3600, 0):
+        environment.time_ms += 1000 * moved_s
+        asyncio.run(stands.cleaning._walk(iter([2000])))  # type: ignore[arg-type]
+    assert sum(slept) == 4.0, "a clock that is put back neither gives time nor takes it"
+
+
+@pytest.mark.parametrize("slice_bytes", [1, 4 * 1024 * 1024])
+def test_what_is_read_and_written_is_paused_for_in_slices_and_in_segments_that_are_smaller(
+    slice_bytes: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As Apache Kafka's cleaner, which counts what it writes against `log.cleaner.io.max.bytes.per.second` too. What was left of a
+    slice at the end of a segment was not paused for: with small segments all of it."""
+    environment = Environment()
+    environment.cleaner_slice_bytes = slice_bytes
     stands = Stands(tmp_path, environment, {"log.cleaner.io.max.bytes.per.second": "1000"})
     slept: list[float] = []
 
@@ -302,6 +333,10 @@ def test_what_is_written_counts_as_what_is_read_does(tmp_path: Path, monkeypatch
     closed = before - stands.log.segments.active.size_bytes
     written = segment_bytes(tmp_path) - stands.log.segments.active.size_bytes
     assert 0 < written < closed / 2
+    paused = sum(slept) * 1000
+    assert stands.round() is False
+    asyncio.run(stands.cleaning._walk(iter([1])))  # type: ignore[arg-type]
+    assert paused > closed, "the last slice is paused for before the next one"
     assert sum(slept) * 1000 == pytest.approx(2 * closed + written, rel=0.01), (
         "read twice, and what stays is written"
     )

@@ -21,6 +21,7 @@ from odradek.server.log_limits import LimitedLog
 
 logger = logging.getLogger("odradek.server")
 
+LARGEST_RATE = 1e18  # bytes a second; the default is the largest double
 MOST_PAUSE_S = 1.0  # before it is asked again whether there is a reason to pause
 
 
@@ -45,6 +46,9 @@ class LogCleaning:
         self._passed_by_all = passed_by_all
         self._log = log
         self._is_stopping = False
+        # Bytes read and written that no time has passed for, as of that moment.
+        self._ahead_bytes = 0.0
+        self._ahead_at_ms = 0
         self.cleaner = Cleaner(
             lambda: list(logs.logs.values()),
             logs.cleaned_to,
@@ -137,28 +141,32 @@ class LogCleaning:
     async def _walk(self, steps: Generator[int]) -> bool:
         """To its end, at the rate of `log.cleaner.io.max.bytes.per.second`. False: the broker stops."""
         while True:
-            started_ms = self._environment.clock.now_ms()
+            await self._pause()
+            if self._is_stopping:
+                await self._environment.run_blocking(steps.close)
+                return False
             try:
-                count = await self._environment.run_blocking(
+                count, is_done = await self._environment.run_blocking(
                     _slice, steps, self._environment.cleaner_slice_bytes
                 )
             except StorageError:
                 if self._is_stopping:  # and so the process is gone that was asked
                     return False
                 raise
-            if count is None:
+            self._ahead_bytes += count
+            if is_done:
                 return True
-            await self._pause(count, started_ms)
-            if self._is_stopping:
-                await self._environment.run_blocking(steps.close)
-                return False
 
-    async def _pause(self, count: int, started_ms: int) -> None:
-        """Until as much time has passed as `count` bytes may take. At a low rate that is many minutes for one slice, in which the
-        broker may be stopped, or the rate changed."""
+    async def _pause(self) -> None:
+        """Until as much time has passed as what was moved may take, by this log or the one before. At a low rate that is many minutes
+        for one slice, in which the broker may be stopped, or the rate changed. Before a slice, not behind it: what a walk has made is
+        put in place at once."""
         while not self._is_stopping:
-            rate = max(self._settings().log_cleaner_io_max_bytes_per_second, 1.0)
-            ahead_ms = 1000 * count / rate - (self._environment.clock.now_ms() - started_ms)
+            rate = min(max(self._settings().log_cleaner_io_max_bytes_per_second, 1.0), LARGEST_RATE)
+            now_ms = self._environment.clock.now_ms()
+            passed = rate * max(now_ms - self._ahead_at_ms, 0) / 1000
+            self._ahead_bytes, self._ahead_at_ms = max(self._ahead_bytes - passed, 0.0), now_ms
+            ahead_ms = 1000 * self._ahead_bytes / rate
             if ahead_ms < 1:
                 return
             await asyncio.sleep(min(ahead_ms / 1000, MOST_PAUSE_S))
@@ -174,11 +182,11 @@ class LogCleaning:
         )
 
 
-def _slice(steps: Iterator[int], most_bytes: int) -> int | None:
-    """How many bytes were read and written, `most_bytes` and the rest of a batch; None: that was all."""
+def _slice(steps: Iterator[int], most_bytes: int) -> tuple[int, bool]:
+    """How many bytes were read and written, `most_bytes` and the rest of a batch; and whether that was all."""
     moved = 0
     for count in steps:
         moved += count
         if moved >= most_bytes:
-            return moved
-    return None
+            return moved, False
+    return moved, True
