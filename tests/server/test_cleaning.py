@@ -311,6 +311,23 @@ def test_time_in_which_nothing_was_moved_is_not_saved_up(
     assert sum(slept) == 4.0, "a clock that is put back neither gives time nor takes it"
 
 
+def test_slices_of_less_than_a_millisecond_are_paused_for_together(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    environment = Environment()
+    stands = Stands(tmp_path, environment, {"log.cleaner.io.max.bytes.per.second": "1000000"})
+    slept: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        slept.append(seconds)
+        environment.time_ms += round(1000 * seconds)
+
+    monkeypatch.setattr(asyncio, "sleep", sleep)
+    for _ in range(9):
+        asyncio.run(stands.cleaning._walk(iter([500])))  # type: ignore[arg-type]
+    assert sum(slept) == pytest.approx(0.004)
+
+
 @pytest.mark.parametrize("slice_bytes", [1, 4 * 1024 * 1024])
 def test_what_is_read_and_written_is_paused_for_in_slices_and_in_segments_that_are_smaller(
     slice_bytes: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -90,6 +90,20 @@ def test_it_makes_what_a_thread_makes(tmp_path: Path, process: CleaningProcess) 
     assert process.pid is not None
 
 
+def test_what_it_moves_is_told_to_the_byte(tmp_path: Path, process: CleaningProcess) -> None:
+    """What is left of a slice at the end of a segment, too: with small segments that is all."""
+    here, there = compacted(tmp_path / "here", None), compacted(tmp_path / "there", process)
+    moved = []
+    for disk in (here, there):
+        cleaning = disk.begin()
+        of_walks = [sum(cleaning.build_map())]
+        while not cleaning.is_done:
+            of_walks.append(sum(cleaning.write_segment()))
+            assert cleaning.put()
+        moved.append(of_walks)
+    assert moved[0] == moved[1] and min(moved[0]) > 0
+
+
 Step = Callable[[Cleaning], Generator[int]]
 STEPS: dict[str, Step] = {"the map": Cleaning.build_map, "a segment": Cleaning.write_segment}
 
