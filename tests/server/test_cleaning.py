@@ -297,13 +297,7 @@ def test_time_in_which_nothing_was_moved_is_not_saved_up(
 ) -> None:
     environment = Environment()
     stands = Stands(tmp_path, environment, {"log.cleaner.io.max.bytes.per.second": "1000"})
-    slept: list[float] = []
-
-    async def sleep(seconds: float) -> None:
-        slept.append(seconds)
-        environment.time_ms += round(1000 * seconds)
-
-    monkeypatch.setattr(asyncio, "sleep", sleep)
+    slept = pauses(environment, monkeypatch)
     asyncio.run(stands.cleaning._walk(iter([1])))  # type: ignore[arg-type]
     for moved_s in (3600, -3600, 0):
         environment.time_ms += 1000 * moved_s
@@ -316,13 +310,7 @@ def test_slices_of_less_than_a_millisecond_are_paused_for_together(
 ) -> None:
     environment = Environment()
     stands = Stands(tmp_path, environment, {"log.cleaner.io.max.bytes.per.second": "1000000"})
-    slept: list[float] = []
-
-    async def sleep(seconds: float) -> None:
-        slept.append(seconds)
-        environment.time_ms += round(1000 * seconds)
-
-    monkeypatch.setattr(asyncio, "sleep", sleep)
+    slept = pauses(environment, monkeypatch)
     for _ in range(9):
         asyncio.run(stands.cleaning._walk(iter([500])))  # type: ignore[arg-type]
     assert sum(slept) == pytest.approx(0.004)
@@ -337,13 +325,7 @@ def test_what_is_read_and_written_is_paused_for_in_slices_and_in_segments_that_a
     environment = Environment()
     environment.cleaner_slice_bytes = slice_bytes
     stands = Stands(tmp_path, environment, {"log.cleaner.io.max.bytes.per.second": "1000"})
-    slept: list[float] = []
-
-    async def sleep(seconds: float) -> None:
-        slept.append(seconds)
-        environment.time_ms += round(1000 * seconds)
-
-    monkeypatch.setattr(asyncio, "sleep", sleep)
+    slept = pauses(environment, monkeypatch)
     before = segment_bytes(tmp_path)
     assert stands.round()
 
@@ -357,6 +339,18 @@ def test_what_is_read_and_written_is_paused_for_in_slices_and_in_segments_that_a
     assert sum(slept) * 1000 == pytest.approx(2 * closed + written, rel=0.01), (
         "read twice, and what stays is written"
     )
+
+
+def pauses(environment: Environment, monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """Seconds, each of which passes at once."""
+    slept: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        slept.append(seconds)
+        environment.time_ms += round(1000 * seconds)
+
+    monkeypatch.setattr(asyncio, "sleep", sleep)
+    return slept
 
 
 def segment_bytes(path: Path) -> int:
