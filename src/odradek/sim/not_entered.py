@@ -284,7 +284,6 @@ NOT_ENTERED: dict[str, tuple[str, ...]] = {
         "broker/coordinator_shards.py CoordinatorShards._distrust",
         "broker/coordinator_shards.py CoordinatorShards._begin_anew",
         "broker/coordinator_shards.py CoordinatorShards._tell_of_a_mistake",
-        "broker/coordinator_shards.py _trace",
         "broker/slices.py trace",
         "server/log_maintenance.py LogMaintenance._failed",
         "server/journal.py Journal._not_written",
