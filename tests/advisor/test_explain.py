@@ -10,6 +10,7 @@ from odradek.model.ids import NO_LEADER, BrokerId
 from odradek.model.values import replace
 from tests.controller.test_eligible import last_one_standing
 from tests.controller.test_pending_deletions import create_again, left_behind
+from tests.controller.test_unclean import ends
 from tests.controller.world import World, three, tp
 
 
@@ -64,9 +65,17 @@ def test_what_is_foretold_of_a_return_happens() -> None:
     crashed.start(2)
     stopped.start_clean(2, stopped_as=stopped.context.last_epochs[BrokerId(2)])
     assert [world.leader("e-0")[0] for world in (crashed, stopped)] == [NO_LEADER, 2]
-    assert "start broker 1: then 1 leads, ISR [1]" in told(crashed, "e-0"), (
-        "it need not have flushed any more"
-    )
+    text = told(crashed, "e-0")
+    assert "ISR [2], live: [2]; [2] came back without a clean shutdown, and may have lost records" in text
+    foretold = "start broker 1: if it was stopped in order then 1 leads, ISR [1]; after a crash then of [2, 1] the one with the longest log leads"
+    assert foretold in text
+    again = last_one_standing()
+    again.start(2)
+    again.start(1)
+    again.step(ends(1, 4, 10, "e-0"))
+    again.step(ends(2, 4, 11, "e-0"))
+    crashed.start_clean(1, stopped_as=crashed.context.last_epochs[BrokerId(1)])
+    assert [world.leader("e-0")[:2] for world in (again, crashed)] == [(2, (2,)), (1, (1,))]
 
 
 def test_a_partition_that_never_led_says_who_must_start() -> None:

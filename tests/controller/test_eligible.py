@@ -5,10 +5,13 @@ from dataclasses import replace
 import pytest
 
 from odradek.controller.effects import Effects, WritePartitionState
-from odradek.controller.events import Resigned
+from odradek.controller.events import Requested, Resigned, Tick
+from odradek.controller.unclean import PATIENCE_MS
+from odradek.model.controller_requests import ElectLeadersAsked
 from odradek.model.facts import ConfigChanged
 from odradek.model.ids import BrokerId
-from tests.controller.world import World, lai_brokers, moves, state, three, tp
+from tests.controller.test_unclean import asked, ends
+from tests.controller.world import World, failures, lai_brokers, moves, state, three, tp
 
 MIN_ISR_2 = {"min.insync.replicas": "2"}
 
@@ -104,9 +107,155 @@ def test_hole_h2_a_last_member_that_lost_its_page_cache_waits_for_one_that_did_n
     world = last_one_standing()
     effects = world.start(2)  # no clean-shutdown file: the page cache may be gone
     assert world.leader("e-0")[0] == -1, "Apache elects it, and loses what it had acknowledged"
-    assert eligible(world) == ((1,), (), (2,))
+    assert eligible(world) == ((2,), (1,), (2,))
     assert told_unclean(effects) == [("e-0/2", "broker 2 returned without a clean shutdown")]
     world.start_clean(1, stopped_as=world.context.last_epochs[BrokerId(1)])
+    assert world.leader("e-0")[:2] == (1, (1,))
+
+
+@pytest.mark.parametrize("most", [1, 2])
+def test_where_all_may_have_lost_records_the_one_that_holds_the_most_leads(most: int) -> None:
+    """One of them was only killed, the host of the other lost power, and nobody can say which: who had been eligible led, with
+    nothing, for it was the last to return."""
+    world = last_one_standing()
+    world.start(2)
+    effects = world.start(1)
+    assert told_unclean(effects) == [("e-0/1", "broker 1 returned without a clean shutdown")]
+    assert asked(effects) == [1, 2] and "[2,1] are asked what they hold" in failures(effects)[0].reason
+    assert world.leader("e-0")[0] == -1
+    assert eligible(world) == ((2,), (), (2, 1))
+    world.step(ends(most, 3, 9, "e-0"))
+    effects = world.step(ends(3 - most, 3, 8, "e-0"))
+    assert world.leader("e-0")[:2] == (most, (most,))
+    assert eligible(world) == ((most,), (), (3 - most,))
+    state = world.states[tp("e-0")].leader_and_isr
+    assert state.leader_recovery_state == 0 and lai_brokers(effects) == [1, 2, 3]
+
+
+def all_in_doubt() -> World:
+    """ISR [2], and [1] that was eligible: both came back without a clean shutdown, and are asked what they hold."""
+    world = last_one_standing()
+    world.start(2)
+    world.start(1)
+    return world
+
+
+def test_if_nobody_says_what_it_holds_the_last_member_of_the_isr_leads() -> None:
+    world = all_in_doubt()
+    world.now_ms += PATIENCE_MS
+    world.step(Tick())
+    assert world.leader("e-0")[:2] == (2, (2,))
+
+
+@pytest.mark.parametrize("is_over", [False, True])
+def test_without_the_last_member_of_the_isr_the_others_wait_whatever_they_hold(is_over: bool) -> None:
+    """It may hold more. The question is no leave to lose records."""
+    world = all_in_doubt()
+    world.kill(2)
+    world.step(ends(1, 3, 9, "e-0"))
+    if is_over:
+        world.now_ms += PATIENCE_MS
+        world.step(Tick())
+    assert world.leader("e-0")[:2] == (-1, (2,))
+    effects = world.start(2)
+    assert asked(effects) == [1, 2]
+    world.step(ends(2, 3, 8, "e-0"))
+    world.step(ends(1, 3, 9, "e-0"))
+    assert world.leader("e-0")[:2] == (1, (1,))
+
+
+def test_one_in_doubt_that_is_live_alone_leads_as_it_is() -> None:
+    world = all_in_doubt()
+    world.kill(1)
+    world.now_ms += PATIENCE_MS
+    world.step(Tick())
+    assert world.leader("e-0")[:2] == (2, (2,))
+    world.bounce(2)
+    assert world.leader("e-0")[:2] == (2, (2,))
+
+
+def test_a_preferred_election_does_not_forestall_the_answers() -> None:
+    world = all_in_doubt()
+    world.step(Requested(7, ElectLeadersAsked(False, (tp("e-0"),))))
+    assert world.leader("e-0")[0] == -1
+
+
+def doubted() -> World:
+    """ISR [2], which came back without a clean shutdown; 1 and 3 are eligible, and away; 4 has no replica."""
+    world = guarded()
+    world.start(4)
+    world.alter("e-0", [2])
+    world.kill(1, 3)
+    world.bounce(2)
+    assert world.leader("e-0")[:2] == (-1, (2,))
+    assert eligible(world) == ((2,), (1, 3), (2,))
+    return world
+
+
+def lost_last(world: World, broker: int) -> int:
+    return world.context.last_epochs[BrokerId(broker)]
+
+
+def test_a_last_member_in_doubt_waits_as_long_as_anybody_is_eligible() -> None:
+    world = doubted()
+    world.start(1)
+    assert world.leader("e-0")[:2] == (-1, (2,))
+    assert eligible(world) == ((2,), (3,), (2, 1))
+    world.start_clean(3, stopped_as=lost_last(world, 3))
+    assert world.leader("e-0")[:2] == (3, (3,))
+    assert eligible(world) == ((3,), (), (2, 1)), "not eligible by leaving the ISR"
+
+
+def test_in_doubt_it_stays_so_however_often_it_returns_and_under_the_next_controller() -> None:
+    world = doubted()
+    epoch = world.leader("e-0")[2]
+    world.bounce(2)
+    world.kill(2)
+    world.start_clean(2, stopped_as=lost_last(world, 2))
+    assert world.leader("e-0") == (-1, (2,), epoch), "nothing new is to be written"
+    world.core.step(Resigned("it died"), 0)
+    world.elect(4)
+    assert world.leader("e-0")[:2] == (-1, (2,))
+    assert eligible(world) == ((2,), (1, 3), (2,))
+    world.start_clean(1, stopped_as=lost_last(world, 1))
+    assert world.leader("e-0")[:2] == (1, (1,))
+
+
+@pytest.mark.parametrize("is_unclean", [False, True])
+def test_an_election_on_request_goes_by_the_doubt_as_well(is_unclean: bool) -> None:
+    world = doubted()
+    world.step(Requested(7, ElectLeadersAsked(is_unclean, (tp("e-0"),))))
+    state = world.states[tp("e-0")].leader_and_isr
+    assert (state.leader, state.leader_recovery_state) == ((2, 1) if is_unclean else (-1, 0))
+    assert eligible(world) == (((2,), (), (1, 3)) if is_unclean else ((2,), (1, 3), (2,)))
+
+
+def test_a_reassignment_does_not_elect_one_in_doubt() -> None:
+    world = doubted()
+    world.reassign({"e-0": [2, 4, 1]})
+    assert world.leader("e-0")[:2] == (-1, (2,))
+
+
+def test_one_in_doubt_leads_once_records_are_committed_without_those_that_were_eligible() -> None:
+    world = doubted()
+    world.step(ConfigChanged("topics", "e", {"min.insync.replicas": "1"}))
+    assert world.leader("e-0")[:2] == (2, (2,))
+    assert eligible(world) == ((2,), (), ())
+
+
+def test_members_that_were_all_restarted_under_no_controller_are_all_in_doubt() -> None:
+    world = guarded(config={"min.insync.replicas": "3"})
+    world.kill(1)
+    epoch = lost_last(world, 1)
+    assert eligible(world) == ((2, 3), (1,), ())
+    world.core.step(Resigned("it died"), 0)
+    world.brokers(2, 3, 4)
+    world.elect(4)
+    assert world.leader("e-0")[0] == -1
+    assert eligible(world) == ((2, 3), (1,), (2, 3))
+    world.kill(3)
+    assert eligible(world) == ((2,), (1,), (2, 3)), "who leaves in doubt is not eligible"
+    world.start_clean(1, stopped_as=epoch)
     assert world.leader("e-0")[:2] == (1, (1,))
 
 

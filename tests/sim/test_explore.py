@@ -41,7 +41,6 @@ LENGTHS = {
     "writes_without_fence": 2,
     "bounced_is_as_before": 8,
     "eligible_in_its_next_life": 10,
-    "judged_one_by_one": 14,
     "commits_alone": 4,
     "takes_an_answer_twice": 9,
 }

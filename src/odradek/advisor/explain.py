@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 
 from odradek.advisor.what_if import PartitionOutcome, what_if
 from odradek.controller.context import ControllerContext
+from odradek.controller.election import members_that_may_lead
 from odradek.controller.states import PartitionState
 from odradek.model.ids import NO_LEADER, BrokerId, TopicPartition
 from odradek.model.values import dataclass
@@ -105,7 +106,9 @@ def why_offline(
                 ),
             ),
         )
-    in_sync = tuple(b for b in live if b in state.isr)
+    eligible = context.eligible(topic_partition)
+    may_lead = members_that_may_lead(state, eligible)
+    in_sync = tuple(b for b in live if b in may_lead)
     if in_sync:
         return Why(
             condition,
@@ -113,14 +116,15 @@ def why_offline(
             _last(state.leader, state.leader_epoch),
             because=(_not_elected(topic, state.isr, in_sync),),
         )
+    in_doubt = [b for b in state.isr if b not in may_lead]
     clean = Why(
         IN_SYNC,
         bool(in_sync),
-        f"ISR {list(state.isr)}, live: {list(in_sync)}",
-        because=tuple(_replica(context, topic_partition, b, starts) for b in state.isr),
+        f"ISR {list(state.isr)}, live: {[b for b in live if b in state.isr]}"
+        + (f"; {in_doubt} came back without a clean shutdown, and may have lost records" if in_doubt else ""),
+        because=tuple(_replica(context, topic_partition, b, starts) for b in may_lead),
     )
     ways = [clean]
-    eligible = context.eligible(topic_partition)
     if eligible:
         ways.append(
             Why(
@@ -233,14 +237,25 @@ def _leader_that_leaves(context: ControllerContext, topic_partition: TopicPartit
 
 def _if_started(starts: Starts, topic_partition: TopicPartition, broker: BrokerId) -> str:
     """The predicted next state, from the controller's own step. How the broker ended last it says itself when it comes."""
-    for how in ("", "if it was stopped in order "):
-        outcome = starts.outcome(broker, topic_partition, stopped_in_order=bool(how))
-        if outcome is None:
-            return ""
-        if outcome.leader_after != NO_LEADER:
-            then = f": {how}then {outcome.leader_after} leads, ISR {list(outcome.isr_after)}"
-            return f"{then}; after a crash it is not enough by itself" if how else then
-    return ": not enough by itself"
+    stopped, crashed = (_led_after(starts, topic_partition, broker, in_order) for in_order in (True, False))
+    if stopped is None or crashed is None:
+        return ""
+    if stopped == crashed:
+        return f": {stopped}"
+    return f": if it was stopped in order {stopped}; after a crash {crashed}"
+
+
+def _led_after(
+    starts: Starts, topic_partition: TopicPartition, broker: BrokerId, in_order: bool
+) -> str | None:
+    outcome = starts.outcome(broker, topic_partition, stopped_in_order=in_order)
+    if outcome is None:
+        return None
+    if outcome.may_lead:
+        return f"then of {list(outcome.may_lead)} the one with the longest log leads"
+    if outcome.leader_after == NO_LEADER:
+        return "it is not enough by itself"
+    return f"then {outcome.leader_after} leads, ISR {list(outcome.isr_after)}"
 
 
 def why_out_of_service(context: ControllerContext, topic: str) -> Why:

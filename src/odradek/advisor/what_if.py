@@ -26,6 +26,8 @@ from odradek.model.ids import (
 )
 from odradek.model.values import dataclass
 
+NOBODY: Mapping[TopicPartition, tuple[BrokerId, ...]] = {}
+
 
 @dataclass(frozen=True, slots=True)
 class PartitionOutcome:
@@ -140,16 +142,18 @@ def advance(
     core = ControllerCore(settings or context.settings)
     core.context = context.fork()
     changes: list[StateChange] = []
+    in_doubt: dict[TopicPartition, tuple[BrokerId, ...]] = {}
     for event in events:
         effects = settle(core, event, now_ms=0)
         changes.extend(effects.changes)
     while core.context is not None and core.context.polls:
-        # Survivors of an unclean election cannot be asked in a question: decide as if none had answered.
+        # Candidates cannot be asked in a question: decide as if none had answered.
+        in_doubt |= {tp: poll.asked for tp, poll in core.context.polls.items() if not poll.may_lose}
         late = max(poll.deadline_ms for poll in core.context.polls.values())
         changes.extend(settle(core, Tick(), now_ms=late).changes)
     after = core.context
     assert after is not None, f"the controller resigned: {changes[-1].reason if changes else ''}"
-    return compared(context, after, touched, question=question, changes=changes), after
+    return compared(context, after, touched, question=question, changes=changes, in_doubt=in_doubt), after
 
 
 def compared(
@@ -160,12 +164,20 @@ def compared(
     question: str,
     changes: Iterable[StateChange],
     unfinished: Iterable[str] = (),
+    in_doubt: Mapping[TopicPartition, tuple[BrokerId, ...]] = NOBODY,
 ) -> WhatIf:
-    """What became of the partitions in `touched`, worst first."""
+    """What became of the partitions in `touched`, worst first. `in_doubt`: who was to be asked what it holds though nobody else may
+    lead."""
     kept = tuple(changes)
     reasons = {c.topic_partition: c.reason for c in kept if c.kind in ("partition", "failure", "leadership")}
     outcomes = [
-        _outcome(before, after, topic_partition, reasons.get(topic_partition, ""))
+        _outcome(
+            before,
+            after,
+            topic_partition,
+            reasons.get(topic_partition, ""),
+            in_doubt.get(topic_partition, ()),
+        )
         for topic_partition in sorted(touched)
     ]
     outcomes.sort(key=lambda outcome: (VERDICTS.index(outcome.verdict), outcome.topic_partition))
@@ -197,7 +209,11 @@ def context_of(
 
 
 def _outcome(
-    before: ControllerContext, after: ControllerContext, topic_partition: TopicPartition, reason: str
+    before: ControllerContext,
+    after: ControllerContext,
+    topic_partition: TopicPartition,
+    reason: str,
+    in_doubt: tuple[BrokerId, ...],
 ) -> PartitionOutcome:
     old, new = before.leadership(topic_partition), after.leadership(topic_partition)
     # A question about min.insync.replicas, or about the number of replicas, changes the minimum itself.
@@ -227,7 +243,7 @@ def _outcome(
         minimum,
         reason,
         is_unclean,
-        several if is_unclean and len(several) > 1 else (),
+        several if is_unclean and len(several) > 1 else in_doubt,
     )
 
 

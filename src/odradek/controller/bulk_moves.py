@@ -24,7 +24,7 @@ from odradek.controller.plan import NO_REPLICAS, Plan
 from odradek.controller.replica_states import TRANSITIONS as REPLICA_MOVES
 from odradek.controller.replica_states import LeaveIsr, Return, plan_replica_move
 from odradek.controller.states import DELETED, PartitionState, ReplicaState
-from odradek.model.ids import BrokerId, TopicPartition
+from odradek.model.ids import NO_LEADER, BrokerId, TopicPartition
 
 # Fewer are moved one by one: what is small should be read, and stepped through, where the rules stand.
 WORTH_IT = 32
@@ -96,7 +96,7 @@ def plan_departures(plan: Plan, broker: BrokerId, partitions: Sequence[TopicPart
             leader, isr = remaining
             elr, known = NOBODY
             if not is_enough(isr, replicas=replicas, minimum=minimum):
-                elr, known = plan.eligible_outside(topic_partition, current, isr)
+                elr, known = plan.eligible_outside(topic_partition, current, isr, is_led=leader != NO_LEADER)
             after = drafts[topic_partition] = elected(
                 current, current, leader, isr, elr=elr, last_known_elr=known
             )
@@ -208,6 +208,9 @@ def plan_elections(
         draft = drafts.get(topic_partition)
         before = stored.leader_and_isr
         current = before if draft is None else draft
+        if current.last_known_elr:  # of which some may be in the ISR, and in doubt
+            led.append(plan_partition_move(plan, topic_partition, PartitionState.ONLINE, select))
+            continue
         replicas = assignments[topic_partition].replicas
         key = replicas, current.isr
         if key not in chosen:
@@ -221,7 +224,7 @@ def plan_elections(
         isr = election.isr
         elr, known = NOBODY
         if not is_enough(isr, replicas=replicas, minimum=minimum):
-            elr, known = plan.eligible_outside(topic_partition, current, isr)
+            elr, known = plan.eligible_outside(topic_partition, current, isr, is_led=True)
         if draft is not None:
             plan.redrafted.add(topic_partition)
         after = drafts[topic_partition] = elected(

@@ -89,12 +89,16 @@ class Reassignment:
 
 @dataclass(frozen=True, slots=True)
 class UncleanPoll:
-    """Survivors of an offline partition that were asked what they hold, and what they answered so far."""
+    """Survivors of an offline partition that were asked what they hold, and what they answered so far.
+
+    `may_lose` False: only those were asked that had every committed record once, and may have lost some since; nobody else is elected.
+    """
 
     asked: tuple[BrokerId, ...]
     ends: Mapping[BrokerId, tuple[LeaderEpoch, Offset]]  # last epoch, log end offset
     deadline_ms: int
     number: int = 0  # of the question: answers to an earlier one do not count
+    may_lose: bool = True
 
 
 ElectionResults = Mapping[TopicPartition, tuple[ErrorCode, str]]

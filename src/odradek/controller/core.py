@@ -56,7 +56,7 @@ from odradek.controller.failover import (
     load_context,
     newest_controller_epoch,
 )
-from odradek.controller.plan import Notification, Plan
+from odradek.controller.plan import Notification, Plan, Question
 from odradek.controller.requests import requests_of
 from odradek.controller.states import PartitionState
 from odradek.controller.task import LED_ANEW, Task, led_anew
@@ -66,7 +66,7 @@ from odradek.model.facts import (
     StoredPartitionState,
     UnreadableNode,
 )
-from odradek.model.ids import BrokerId, PartitionEpoch, TopicPartition, in_order
+from odradek.model.ids import PartitionEpoch, TopicPartition, in_order
 from odradek.model.values import dataclass, field, replace
 
 # A conflict means that somebody wrote a node we own. Once or twice is an old leader or a hand; a node that
@@ -87,7 +87,7 @@ class _Work:
     first_notifications: list[Notification] = field(default_factory=list)
     telling: Notification = field(default_factory=Notification)
     outcomes: dict[object, object] = field(default_factory=dict)
-    asks: dict[TopicPartition, tuple[BrokerId, ...]] = field(default_factory=dict)
+    asks: dict[TopicPartition, Question] = field(default_factory=dict)
     requests: list[BrokerRequest] = field(default_factory=list)
     changes: list[StateChange] = field(default_factory=list)
     answers: list[Answer] = field(default_factory=list)

@@ -7,12 +7,14 @@ the ISR, and only where that was allowed.
 
 from collections.abc import Collection
 
+from odradek.model.cluster import LeaderAndIsr
 from odradek.model.ids import BrokerId
 from odradek.model.values import dataclass
 
 CLEAN = "first assigned replica that is live and in the ISR"
 ELIGIBLE = "no member of the ISR is live; first assigned replica that is live and eligible"
 UNCLEAN = "no member of the ISR is live; unclean election is allowed"
+MOST = "all of the ISR may have lost records, and so may who was eligible; of the live ones it holds the most"
 REASSIGNED = "first target replica that is live and in the ISR"
 PREFERRED = "preferred replica, live and in the ISR"
 STAYING = "first assigned replica that stays, live and in the ISR"
@@ -31,6 +33,13 @@ class Election:
     unclean: bool
     tell: tuple[BrokerId, ...]
     why: str = ""
+
+
+def members_that_may_lead(current: LeaderAndIsr, eligible: Collection[BrokerId]) -> tuple[BrokerId, ...]:
+    """Of the ISR: while somebody is eligible, nobody who is last known as well, as one who may have lost what it held (`eligible`)."""
+    if not eligible or not current.last_known_elr:
+        return current.isr
+    return tuple([member for member in current.isr if member not in current.last_known_elr])
 
 
 def offline_leader(

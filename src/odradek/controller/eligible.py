@@ -7,7 +7,9 @@ it), or when its broker stops without having flushed (then it may have lost what
 is only *last known*, a hint for an unclean election.
 
 Election order: ISR, eligible, and only then, if allowed, anybody. With this the last member of the ISR that loses
-its page cache is not the only choice any more (hole H2 of Apache in ZooKeeper mode).
+its page cache is not the only choice any more (hole H2 of Apache in ZooKeeper mode): it stays in the ISR, is last known as
+well, and does not lead as long as somebody is eligible. If whoever was eligible turns out to have lost what it held as well, all of them are asked
+what they hold once a member of the ISR is live, and who has the most leads (`unclean`).
 """
 
 from collections.abc import Collection, Mapping
@@ -30,8 +32,8 @@ def has_stopped_cleanly(context: ControllerContext, registration: BrokerRegistra
 
 
 def plan_lost(plan: Plan, lost: Mapping[TopicPartition, Collection[BrokerId]], why: str) -> None:
-    """Who may have lost what it held is not eligible any more, and gives its place as the last of an ISR to one that is:
-    that one has every committed record, of the other nobody knows.
+    """Who may have lost what it held is not eligible any more, and as the last of an ISR does not lead as long as somebody is
+    eligible: that one has every committed record, of the other nobody knows.
 
     `lost`: of each partition, those that came back like that, all of the same event together: judged one by one, the
     smallest id would decide who leads. A controller that takes over asks after the dead have left their ISRs, for a
@@ -43,17 +45,17 @@ def plan_lost(plan: Plan, lost: Mapping[TopicPartition, Collection[BrokerId]], w
             continue  # of a topic that goes nobody is told anything: who has deleted its copy would make it again
         if not current.elr:
             continue  # the usual one
-        in_its_place = successor(plan, topic_partition, brokers)
         gone = [broker for broker in brokers if broker in current.elr]
-        if in_its_place is not None:
-            gone.append(current.isr[0])
-            if plan.partition_state(topic_partition) is PartitionState.ONLINE:
-                plan_partition_move(plan, topic_partition, PartitionState.OFFLINE)
-            plan.lead(topic_partition, leader=NO_LEADER, isr=(in_its_place,))
-        elif not gone:
+        leader = current.leader
+        if is_in_doubt(plan, topic_partition, brokers):
+            gone += [broker for broker in current.isr if broker not in current.last_known_elr]
+            leader = NO_LEADER
+        if not gone:
             continue
-        elif topic_partition not in plan.leaderships:
-            plan.lead(topic_partition, leader=current.leader, isr=current.isr)
+        if leader != current.leader and plan.partition_state(topic_partition) is PartitionState.ONLINE:
+            plan_partition_move(plan, topic_partition, PartitionState.OFFLINE)
+        if leader != current.leader or topic_partition not in plan.leaderships:
+            plan.lead(topic_partition, leader=leader, isr=current.isr)
         for broker in gone:
             plan.mark_unclean(topic_partition, broker, why)
         # The epoch was raised: a leader that does not hear of it refuses its followers for ever.
@@ -61,11 +63,10 @@ def plan_lost(plan: Plan, lost: Mapping[TopicPartition, Collection[BrokerId]], w
         plan.notify_metadata(topic_partition)
 
 
-def successor(plan: Plan, topic_partition: TopicPartition, lost: Collection[BrokerId]) -> BrokerId | None:
-    """The eligible replica that has everything, where the last member of the ISR may have lost it."""
+def is_in_doubt(plan: Plan, topic_partition: TopicPartition, lost: Collection[BrokerId]) -> bool:
+    """Whether all of the ISR may have lost what they held, and somebody is eligible who has not."""
     current = plan.leadership(topic_partition)
-    if current is None or len(current.isr) != 1 or current.isr[0] not in lost:
-        return None
+    if current is None or not all(b in lost or b in current.last_known_elr for b in current.isr):
+        return False
     assigned = plan.assignment(topic_partition).replicas
-    kept = [b for b in plan.eligible(topic_partition) if b not in lost and b in assigned]
-    return next((b for b in kept if plan.context.is_online(b, topic_partition)), kept[0] if kept else None)
+    return any(b not in lost and b in assigned for b in plan.eligible(topic_partition))

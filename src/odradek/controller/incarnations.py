@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 from odradek.controller.context import ControllerContext
 from odradek.controller.election import Election
-from odradek.controller.eligible import successor
+from odradek.controller.eligible import is_in_doubt
 from odradek.controller.partition_states import plan_partition_move
 from odradek.controller.plan import Plan
 from odradek.controller.states import PartitionState
@@ -66,7 +66,7 @@ def plan_restarted_members(plan: Plan, partitions: Iterable[TopicPartition]) -> 
             gone, is_unbroken = known
         if gone:
             lost[topic_partition] = gone
-        if not is_unbroken and not successor(plan, topic_partition, gone):
+        if not is_unbroken and not is_in_doubt(plan, topic_partition, gone):
             _plan_restarted(plan, topic_partition, stored)
     return lost
 

@@ -111,13 +111,14 @@ def deletion_is_under_way(context: ControllerContext, topic_partition: TopicPart
 def eligible_are_outside_the_isr(
     context: ControllerContext, topic_partition: TopicPartition
 ) -> Iterator[str]:
-    """KIP-966: eligible and last known are no members of the ISR, nor of each other."""
+    """KIP-966: eligible and last known are no members of the ISR, nor of each other; but for members of an ISR without a leader that
+    may have lost what they held."""
     state = context.leadership(topic_partition)
     if state is None:
         return
     for first, second in (
         (state.isr, state.elr),
-        (state.isr, state.last_known_elr),
+        (state.isr if state.leader != NO_LEADER else (), state.last_known_elr),
         (state.elr, state.last_known_elr),
     ):
         both = sorted(set(first) & set(second))

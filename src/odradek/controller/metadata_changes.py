@@ -105,6 +105,11 @@ class EligibleNoMore(Task):
                 for broker in plan.assignment(topic_partition).replicas:
                     plan.notify_leader_and_isr(broker, topic_partition)
                 plan.notify_metadata(topic_partition)
+        # One of the ISR that they kept from leading may do so now.
+        plan_online_trigger(plan, sorted({topic_partition.topic for topic_partition in self.partitions}))
+
+    def follow_up(self, context: ControllerContext, outcomes: dict[object, object]) -> tuple[Event, ...]:
+        return steps_after(context, led_anew(outcomes))
 
 
 @dataclass(frozen=True, slots=True)

@@ -112,7 +112,8 @@ def select_offline(plan: "Plan", topic_partition: TopicPartition, current: Leade
     context = plan.context
     replicas = plan.assignment(topic_partition).replicas
     unclean_allowed = plan.is_unclean_election_allowed(topic_partition.topic)
-    if not unclean_allowed and not current.elr and context.all_log_dirs_online():
+    is_plain = not unclean_allowed and not current.elr and not current.last_known_elr
+    if is_plain and context.all_log_dirs_online():
         return plan.elected_alike(
             (select_offline, replicas, current.isr),
             lambda: offline_leader(
@@ -120,11 +121,11 @@ def select_offline(plan: "Plan", topic_partition: TopicPartition, current: Leade
             ),
         )
     live = plan.candidates(topic_partition)
-    if unclean_allowed and plan.must_ask(topic_partition, current, live):
+    if plan.must_ask(topic_partition, current, live, unclean_allowed=unclean_allowed):
         return None
     return offline_leader(
         replicas=replicas,
-        isr=current.isr,
+        isr=plan.may_lead(topic_partition, current),
         live=live,
         unclean_allowed=unclean_allowed,
         eligible=plan.eligible(topic_partition),
@@ -137,9 +138,17 @@ def _why_nobody(plan: "Plan", topic_partition: TopicPartition, current: LeaderAn
     if current is None:
         return f"none of its replicas {_ids(replicas)} is live, so no first leader can be chosen"
     if topic_partition in plan.asks or topic_partition in plan.context.polls:
+        contenders = plan.contenders(topic_partition, current)
+        if len(contenders) > 1:
+            why = f"all of the ISR {_ids(current.isr)} may have lost records, and so may who was eligible"
+            return f"{why}; {_ids(contenders)} are asked what they hold"
         return f"no member of the ISR {_ids(current.isr)} is live; {_ids(live)} are asked what they hold"
     if not live:
         return f"none of its replicas {_ids(replicas)} is live; a member of the ISR {_ids(current.isr)} must return"
+    in_doubt = [b for b in current.isr if b not in plan.may_lead(topic_partition, current)]
+    if in_doubt:
+        eligible = _ids(plan.eligible(topic_partition))
+        return f"{_ids(tuple(in_doubt))} of the ISR may have lost records, and one of {eligible}, which have them, must return"
     may = "may lead in this election" if any(b in live for b in current.isr) else "can lead"
     return f"no member of the ISR {_ids(current.isr)} {may}; live replicas are {_ids(live)}"
 

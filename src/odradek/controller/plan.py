@@ -9,15 +9,17 @@ partition is planned again on a new plan with `only` set to it.
 """
 
 from collections.abc import Callable, Iterable, Mapping
+from typing import NamedTuple
 
 from odradek.controller.context import ControllerContext
 from odradek.controller.effects import CreatePartitionState, StateChange, Write, WritePartitionState
-from odradek.controller.election import Election
+from odradek.controller.election import Election, members_that_may_lead
 from odradek.controller.leadership import elected, is_enough
 from odradek.controller.states import DELETED, PartitionState, ReplicaState
 from odradek.model.cluster import LeaderAndIsr, ReplicaAssignment
 from odradek.model.facts import StoredPartitionState
 from odradek.model.ids import (
+    NO_LEADER,
     UNKNOWN_BROKER_EPOCH,
     BrokerEpoch,
     BrokerId,
@@ -28,6 +30,13 @@ from odradek.model.ids import (
 from odradek.model.values import dataclass, field, replace
 
 NO_REPLICAS = ReplicaAssignment(())
+
+
+class Question(NamedTuple):
+    """What these hold; `may_lose` as in `UncleanPoll`."""
+
+    candidates: tuple[BrokerId, ...]
+    may_lose: bool
 
 
 @dataclass(slots=True)
@@ -127,7 +136,7 @@ class Plan:
         self.changes: list[StateChange] = []
         self.first_notifications: list[Notification] = []  # said before `telling`, in order
         self.telling = Notification()
-        self.asks: dict[TopicPartition, tuple[BrokerId, ...]] = {}  # candidates to ask what they hold
+        self.asks: dict[TopicPartition, Question] = {}
         self.outcomes: dict[object, object] = {}  # what a request is answered, by partition or item
         self.redrafted: set[TopicPartition] = set()  # drafted more than once
         self._minimum: dict[str, int] = {}
@@ -185,6 +194,29 @@ class Plan:
         stored = self.context.eligible(topic_partition)
         return stored if drafted is None else tuple([b for b in stored if b in drafted.elr])
 
+    def may_lead(self, topic_partition: TopicPartition, current: LeaderAndIsr) -> tuple[BrokerId, ...]:
+        """Of the ISR, see `members_that_may_lead`; nor one in doubt where others are to be asked what they hold."""
+        if not current.last_known_elr:
+            return current.isr
+        others = self._eligible_here(topic_partition) or self.contenders(topic_partition, current)[1:]
+        return members_that_may_lead(current, others)
+
+    def _eligible_here(self, topic_partition: TopicPartition) -> tuple[BrokerId, ...]:
+        assigned = self.assignment(topic_partition).replicas
+        return tuple([broker for broker in self.eligible(topic_partition) if broker in assigned])
+
+    def contenders(self, topic_partition: TopicPartition, current: LeaderAndIsr) -> tuple[BrokerId, ...]:
+        """Where all of the ISR may have lost what they held, and nobody is eligible any more: the live ones of those that had every
+        committed record once, of the ISR first. Who has the most is to lead. None: no member of the ISR is live, and it may have
+        more than they."""
+        known = current.last_known_elr
+        if not known or not set(current.isr) <= set(known) or self._eligible_here(topic_partition):
+            return ()
+        live = self.candidates(topic_partition)
+        members = [broker for broker in live if broker in current.isr]
+        others = [broker for broker in live if broker in known and broker not in current.isr]
+        return tuple([*members, *others]) if members else ()
+
     def elected_alike(self, key: object, choose: Callable[[], Election | None]) -> Election | None:
         """The choice made before under the same `key`: all that it depends on, besides who is online. Only while
         `all_log_dirs_online`, for then partitions with the same replicas and ISR have the same candidates."""
@@ -203,15 +235,23 @@ class Plan:
         return live
 
     def must_ask(
-        self, topic_partition: TopicPartition, current: LeaderAndIsr, live: tuple[BrokerId, ...]
+        self,
+        topic_partition: TopicPartition,
+        current: LeaderAndIsr,
+        live: tuple[BrokerId, ...],
+        *,
+        unclean_allowed: bool,
     ) -> bool:
-        """An unclean election with a choice: ask the candidates before choosing (see `unclean`)."""
-        clean = {*current.isr, *self.eligible(topic_partition)}
-        if len(live) < 2 or any(broker in clean for broker in live):
-            return False
+        """An election by what logs hold, with a choice: ask the candidates before choosing (see `unclean`)."""
+        question = Question(self.contenders(topic_partition, current), may_lose=False)
+        if len(question.candidates) < 2:
+            clean = {*self.may_lead(topic_partition, current), *self.eligible(topic_partition)}
+            if not unclean_allowed or len(live) < 2 or any(broker in clean for broker in live):
+                return False
+            question = Question(live, may_lose=True)
         poll = self.context.polls.get(topic_partition)
         if poll is None:
-            self.asks[topic_partition] = live
+            self.asks[topic_partition] = question
         return True
 
     # ----------------------------------------------------------------------------------------- drafting
@@ -248,7 +288,7 @@ class Plan:
         if drafted is not None:
             self.redrafted.add(topic_partition)
         latest = drafted if drafted is not None else stored
-        elr, last_known = self.eligible_outside(topic_partition, latest, isr)
+        elr, last_known = self.eligible_outside(topic_partition, latest, isr, is_led=leader != NO_LEADER)
         self.leaderships[topic_partition] = elected(
             stored,
             latest,
@@ -261,7 +301,12 @@ class Plan:
         )
 
     def eligible_outside(
-        self, topic_partition: TopicPartition, before: LeaderAndIsr, isr: tuple[BrokerId, ...]
+        self,
+        topic_partition: TopicPartition,
+        before: LeaderAndIsr,
+        isr: tuple[BrokerId, ...],
+        *,
+        is_led: bool,
     ) -> tuple[tuple[BrokerId, ...], tuple[BrokerId, ...]]:
         """Who may lead without loss although it is not in the new ISR (see `eligible`)."""
         assigned = self.assignment(topic_partition).replicas
@@ -271,7 +316,7 @@ class Plan:
         if (before.elr or before.last_known_elr) and len(before.isr) >= was_enough:
             # Records were committed without those that a larger min.insync.replicas had made eligible.
             before = replace(before, elr=(), last_known_elr=())
-        eligible, known = eligible_after(before, isr)
+        eligible, known = eligible_after(before, isr, is_led=is_led)
         # Who leaves because the partition moved away from it deletes what it has, and cannot be called upon.
         return tuple([b for b in eligible if b in assigned]), tuple([b for b in known if b in assigned])
 
@@ -287,9 +332,10 @@ class Plan:
             )
 
     def mark_unclean(self, topic_partition: TopicPartition, broker: BrokerId, why: str) -> None:
-        """This replica may have lost what it had: not eligible any more, only last known to have been."""
+        """This replica may have lost what it had: not eligible any more, only last known to have been, and in
+        an ISR without a leader no better than that."""
         drafted = self.leaderships[topic_partition]
-        if broker in drafted.elr:
+        if broker in drafted.elr or broker in drafted.isr:
             known = (*drafted.last_known_elr, broker)
             elr = tuple(b for b in drafted.elr if b != broker)
             self.leaderships[topic_partition] = replace(drafted, elr=elr, last_known_elr=known)
@@ -511,11 +557,12 @@ class Plan:
 
 
 def eligible_after(
-    before: LeaderAndIsr, isr: tuple[BrokerId, ...]
+    before: LeaderAndIsr, isr: tuple[BrokerId, ...], *, is_led: bool
 ) -> tuple[tuple[BrokerId, ...], tuple[BrokerId, ...]]:
     """(eligible, last known) once `isr`, which is smaller than min.insync.replicas, takes the place of the old:
-    those that leave it now, and those that were eligible before, hold every committed record (KIP-966)."""
-    left = [b for b in before.isr if b not in isr and b not in before.elr]
+    those that leave it now, and those that were eligible before, hold every committed record (KIP-966). But for members that
+    may have lost what they held: they are last known until somebody leads them."""
+    left = [b for b in before.isr if b not in isr and b not in before.elr and b not in before.last_known_elr]
     eligible = (*[b for b in before.elr if b not in isr], *left)
-    known = tuple([b for b in before.last_known_elr if b not in isr and b not in eligible])
+    known = tuple([b for b in before.last_known_elr if (b not in isr or not is_led) and b not in eligible])
     return eligible, known

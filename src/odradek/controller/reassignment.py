@@ -150,7 +150,10 @@ def _plan_move(plan: Plan, topic_partition: TopicPartition, stored: ReplicaAssig
         return False
     if current is not None and not leads_well and not is_only_an_order(stored):
         live = plan.context.online_of(target, topic_partition)
-        if reassigned_leader(target_replicas=target, isr=current.isr, live=live) is None:
+        if (
+            reassigned_leader(target_replicas=target, isr=plan.may_lead(topic_partition, current), live=live)
+            is None
+        ):
             plan.fail_partition(
                 topic_partition,
                 plan.partition_state(topic_partition),

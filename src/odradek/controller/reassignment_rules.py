@@ -70,7 +70,9 @@ def is_only_an_order(stored: ReplicaAssignment) -> bool:
 def selector_among(target: tuple[BrokerId, ...]) -> LeaderSelector:
     def select(plan: Plan, topic_partition: TopicPartition, current: LeaderAndIsr) -> Election | None:
         live = plan.context.online_of(target, topic_partition)
-        return reassigned_leader(target_replicas=target, isr=current.isr, live=live)
+        return reassigned_leader(
+            target_replicas=target, isr=plan.may_lead(topic_partition, current), live=live
+        )
 
     return select
 

@@ -168,13 +168,14 @@ class ElectLeaders(Task):
 
 def select_preferred(plan: Plan, topic_partition: TopicPartition, current: LeaderAndIsr) -> Election | None:
     replicas = plan.assignment(topic_partition).replicas
+    isr = plan.may_lead(topic_partition, current)
 
     def choose() -> Election | None:
         live = plan.context.online_of(replicas, topic_partition)
-        return preferred_leader(replicas=replicas, isr=current.isr, live=live)
+        return preferred_leader(replicas=replicas, isr=isr, live=live)
 
     if plan.context.all_log_dirs_online():
-        return plan.elected_alike((select_preferred, replicas, current.isr), choose)
+        return plan.elected_alike((select_preferred, replicas, isr), choose)
     return choose()
 
 
@@ -182,11 +183,11 @@ def select_unclean(plan: Plan, topic_partition: TopicPartition, current: LeaderA
     """An administrator may always ask for it, whatever the topic allows (C9)."""
     replicas = plan.assignment(topic_partition).replicas
     live = plan.candidates(topic_partition)
-    if plan.must_ask(topic_partition, current, live):
+    if plan.must_ask(topic_partition, current, live, unclean_allowed=True):
         return None
     return offline_leader(
         replicas=replicas,
-        isr=current.isr,
+        isr=plan.may_lead(topic_partition, current),
         live=live,
         unclean_allowed=True,
         eligible=plan.eligible(topic_partition),

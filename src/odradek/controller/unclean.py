@@ -6,6 +6,9 @@ they would have cost. Nobody answers within half a second: the first in assignme
 single candidate is not asked, there is nothing to choose.
 
 While the question is open the partition stays offline, and a member of the ISR that returns still wins.
+
+Where all of the ISR may have lost what they held, and whoever was eligible as well (`eligible`), they are asked alike, whatever is
+allowed: each of them had every committed record once, so who has the most has all that is left.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -13,10 +16,10 @@ from collections.abc import Collection, Iterable, Mapping
 from odradek.controller.broker_requests import AskEndOffsets, BrokerRequest
 from odradek.controller.context import ControllerContext, UncleanPoll
 from odradek.controller.effects import Answer, StateChange
-from odradek.controller.election import Election, offline_leader
+from odradek.controller.election import MOST, Election, offline_leader
 from odradek.controller.events import EndOffsetsAnswered, Event
 from odradek.controller.partition_states import plan_partition_move
-from odradek.controller.plan import Plan
+from odradek.controller.plan import Plan, Question
 from odradek.controller.reassignment_rules import steps_after
 from odradek.controller.states import PartitionState
 from odradek.controller.task import Task, led_anew
@@ -54,16 +57,18 @@ def plan_asked_again(plan: Plan, started: Collection[BrokerId]) -> None:
         if plan.partition_state(topic_partition) is PartitionState.OFFLINE:
             live = plan.candidates(topic_partition)
             if not frozenset(started).isdisjoint(live):
-                plan.asks[topic_partition] = live
+                may_lose = plan.context.polls[topic_partition].may_lose
+                current = plan.leadership(topic_partition)
+                asked = live if may_lose or current is None else plan.contenders(topic_partition, current)
+                if asked:
+                    plan.asks[topic_partition] = Question(asked, may_lose)
 
 
-def commit_asked(
-    context: ControllerContext, asked: dict[TopicPartition, tuple[BrokerId, ...]], now_ms: int
-) -> None:
+def commit_asked(context: ControllerContext, asked: dict[TopicPartition, Question], now_ms: int) -> None:
     if asked:
         context.polls_begun += 1
-    for topic_partition, candidates in asked.items():
-        poll = UncleanPoll(candidates, {}, now_ms + PATIENCE_MS, context.polls_begun)
+    for topic_partition, (candidates, may_lose) in asked.items():
+        poll = UncleanPoll(candidates, {}, now_ms + PATIENCE_MS, context.polls_begun, may_lose)
         context.polls[topic_partition] = poll
         context.commit_deadline(DEADLINE, now_ms + PATIENCE_MS)
 
@@ -157,12 +162,17 @@ def _select_best(plan: Plan, topic_partition: TopicPartition, current: LeaderAnd
     """Whether it was allowed was decided when the question was asked."""
     context = plan.context
     replicas = plan.assignment(topic_partition).replicas
+    ranked = ranking(context, topic_partition)
+    contenders = plan.contenders(topic_partition, current)
+    if len(contenders) > 1:
+        best = next(broker for broker in (*ranked, *contenders) if broker in contenders)
+        return Election(best, (best,), False, plan.candidates(topic_partition), MOST)
     return offline_leader(
         replicas=replicas,
-        isr=current.isr,
+        isr=plan.may_lead(topic_partition, current),
         live=plan.candidates(topic_partition),
-        unclean_allowed=True,
-        ranked=ranking(context, topic_partition),
+        unclean_allowed=context.polls[topic_partition].may_lose,
+        ranked=ranked,
         eligible=context.eligible(topic_partition),
     )
 

@@ -243,12 +243,11 @@ EXHIBITS: tuple[Mutant, ...] = (
         scenario="late_within_a_term",
     ),
     Mutant(
-        "unclean together",
-        "of two that return together, both perhaps without their records, the eligible one leads if its id is the larger",
-        (Edit("controller.eligible:successor", "b not in lost and b in assigned", "b in assigned"),),
-        commit="570418d",
-        scenario="two_return_without_their_records",
-        searched="judged_one_by_one",
+        "who holds more",
+        "the last member of the ISR and the eligible one both return perhaps without their records, and the eligible one leads, whatever it holds",
+        (Edit("controller.unclean:_select_best", "(*ranked, *contenders)", "contenders[1:]"),),
+        commit="@@",
+        scenario="the_eligible_one_lost_power_and_the_leader_was_killed",
     ),
     Mutant(
         "next controller",
@@ -262,8 +261,8 @@ EXHIBITS: tuple[Mutant, ...] = (
         "the last member of the ISR loses what it had not flushed while no controller is elected, and leads on although an eligible replica has everything",
         (
             Edit(
-                "controller.eligible:successor",
-                "current is None or len(current.isr) != 1 or current.isr[0] not in lost",
+                "controller.eligible:is_in_doubt",
+                "current is None or not all(b in lost or b in current.last_known_elr for b in current.isr)",
                 "True",
             ),
         ),

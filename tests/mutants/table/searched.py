@@ -133,12 +133,6 @@ SEARCHED: tuple[Mutant, ...] = (
         search=Search("I8", CUT),
     ),
     Mutant(
-        "judged_one_by_one",
-        "ours: of two that return without their records the smaller id was judged while the other was still eligible",
-        _as("unclean together"),
-        search=Search("I8", CUT),
-    ),
-    Mutant(
         "commits_alone",
         "KAFKA-15583: a leader commits although its ISR is too small, while somebody who lacks what it commits is eligible",
         (

@@ -62,8 +62,7 @@ class LastValues:
                 partition,
                 f"broker {member.broker}: the batch at offset {keys.disorder[0]} overlaps the one before",
             )
-        eligible = stored.elr if len(stored.isr) < state.min_insync_replicas else ()
-        if member.broker not in stored.isr and member.broker not in eligible:
+        if member.broker not in state.electable:
             return
         at = self._at.get(partition, {})
         for key, (offset, value) in self._last.get(partition, {}).items():

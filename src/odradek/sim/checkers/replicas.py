@@ -51,6 +51,15 @@ class PartitionView:
     # As configured now, and never more than there are replicas. With fewer in the ISR nothing is committed.
     min_insync_replicas: int = 1
 
+    @property
+    def electable(self) -> tuple[BrokerId, ...]:
+        """Who may lead without loss, as the state node says: of the ISR, and outside it who is eligible (KIP-966)."""
+        if self.stored is None:
+            return ()
+        eligible = self.stored.elr if len(self.stored.isr) < self.min_insync_replicas else ()
+        members = [b for b in self.stored.isr if b not in self.stored.last_known_elr]  # those are in doubt
+        return (*members, *eligible)
+
 
 @dataclass(frozen=True, slots=True)
 class ControllerWrite:
@@ -421,10 +430,9 @@ class Committed:
             for leader in state.replicas:
                 if leader.is_leader and leader.is_alive and leader.leader_epoch == stored.leader_epoch:
                     self._learn(partition, leader)
-            eligible = stored.elr if len(stored.isr) < state.min_insync_replicas else ()
+            electable = state.electable
             for member in state.replicas:
-                is_candidate = member.broker in stored.isr or member.broker in eligible
-                if is_candidate and not self._has_all(partition, member):
+                if member.broker in electable and not self._has_all(partition, member):
                     yield from self._first_missing(partition, stored, member)
 
     def _first_missing(

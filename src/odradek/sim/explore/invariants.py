@@ -106,7 +106,7 @@ class Invariants:
     def _node(self, controller: int) -> tuple[str, ...]:
         value = self.model.controller_values.of[controller]
         stored = value.stored
-        self._isr[controller] = stored.isr
+        self._isr[controller] = stored.may_lead
         partition = PartitionView((), _node_view(stored), None, _brokers(self.model))
         view = ClusterView({TP: partition}, controller_writes=_stale_writes(value))
         names = self._nodes[controller] = tuple(a.name for check in NODE_CHECKS for a in check(view))
@@ -141,7 +141,7 @@ def anomalies(model: Model, state: State) -> list[Anomaly]:
     found = [anomaly for check in checks for anomaly in check(whole if check in NODE_CHECKS else told)]
     committed = model.counts.of[state.counts].committed
     stored = model.controller_values.of[state.controller].stored
-    candidates = {*(set(stored.isr) - exempt), *_eligible(model, state)}
+    candidates = {*(set(stored.may_lead) - exempt), *_eligible(model, state)}
     for member in told.partitions[TP].replicas:
         if member.broker in candidates:
             found += _incomplete(member, committed)
@@ -154,7 +154,9 @@ def view_of(model: Model, state: State, exempt: frozenset[int] = NOBODY_EXEMPT) 
     controller = model.controller_values.of[state.controller]
     stored = _node_view(controller.stored)
     if exempt:
-        stored = replace(stored, isr=tuple(b for b in stored.isr if b not in exempt))
+        stored = replace(
+            stored, isr=tuple(BrokerId(b) for b in controller.stored.may_lead if b not in exempt)
+        )
     partition = PartitionView(replicas, stored, None, _brokers(model))
     return ClusterView({TP: partition}, controller_writes=_stale_writes(controller))
 

@@ -112,6 +112,11 @@ class Leadership(NamedTuple):
     isr_broker_epochs: tuple[int, ...] = ()
     elr_broker_epochs: tuple[int, ...] = ()
 
+    @property
+    def may_lead(self) -> tuple[int, ...]:
+        """Of the ISR, without those in doubt (`eligible`)."""
+        return tuple(member for member in self.isr if member not in self.last_known_elr)
+
     def renamed(self, names: Names) -> "Leadership":
         pairs = sorted(zip((names[b] for b in self.isr), self.isr_broker_epochs, strict=True))
         eligible = sorted(zip((names[b] for b in self.elr), self.elr_broker_epochs, strict=True))

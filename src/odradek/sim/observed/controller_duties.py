@@ -205,8 +205,8 @@ class ControllerDuties:
         self, context: ControllerContext, changed: Mapping[TopicPartition, StoredPartitionState | None]
     ) -> Iterator[Anomaly]:
         """UncleanIsTold: the state says that records may be lost if, and only if, who leads anew was neither in the ISR nor eligible. Who
-        has just come back may have been so in its former life: eligible, or the last of an ISR beside which somebody else is (that one
-        takes its place then, and is away perhaps)."""
+        has just come back may have been so in its former life: eligible, or the last of an ISR beside which somebody else is; so may be
+        who is in doubt since."""
         for partition, before in changed.items():
             if before is None:
                 continue
@@ -218,6 +218,9 @@ class ControllerDuties:
             registration = context.brokers.get(now.leader)
             came_back = registration is not None and self._there.get(now.leader) != registration.epoch
             was_last = was.isr == (now.leader,) and bool(was.elr)
+            # All of the ISR may have lost records, and so may it.
+            if now.leader in was.last_known_elr and set(was.isr) <= set(was.last_known_elr):
+                continue
             if is_told and came_back and (now.leader in was.elr or was_last):
                 continue
             if (is_unclean and not now.leader_recovery_state) or (is_told and not is_unclean):
