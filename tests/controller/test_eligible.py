@@ -114,16 +114,22 @@ def test_hole_h2_a_last_member_that_lost_its_page_cache_waits_for_one_that_did_n
 
 
 @pytest.mark.parametrize("most", [1, 2])
-def test_where_all_may_have_lost_records_the_one_that_holds_the_most_leads(most: int) -> None:
-    """One of them was only killed, the host of the other lost power, and nobody can say which: who had been eligible led, with
-    nothing, for it was the last to return."""
+@pytest.mark.parametrize("first", [(2,), (1,), (1, 2)])
+def test_where_all_may_have_lost_records_the_one_that_holds_the_most_leads(
+    first: tuple[int, ...], most: int
+) -> None:
+    """One of them was only killed, the host of the other lost power, and nobody can say which: whichever returned first, or last, or
+    both in one event, the choice did not go by what they hold."""
     world = last_one_standing()
-    world.start(2)
-    effects = world.start(1)
-    assert told_unclean(effects) == [("e-0/1", "broker 1 returned without a clean shutdown")]
+    effects = world.start(*first)
+    for broker in {1, 2} - {*first}:
+        effects = world.start(broker)
+    if first == (2,):
+        assert told_unclean(effects) == [("e-0/1", "broker 1 returned without a clean shutdown")]
     assert asked(effects) == [1, 2] and "[2,1] are asked what they hold" in failures(effects)[0].reason
     assert world.leader("e-0")[0] == -1
-    assert eligible(world) == ((2,), (), (2, 1))
+    isr, eligible_ones, known = eligible(world)
+    assert (isr, eligible_ones, set(known)) == ((2,), (), {1, 2})
     world.step(ends(most, 3, 9, "e-0"))
     effects = world.step(ends(3 - most, 3, 8, "e-0"))
     assert world.leader("e-0")[:2] == (most, (most,))
@@ -172,6 +178,55 @@ def test_one_in_doubt_that_is_live_alone_leads_as_it_is() -> None:
     assert world.leader("e-0")[:2] == (2, (2,))
     world.bounce(2)
     assert world.leader("e-0")[:2] == (2, (2,))
+
+
+def test_unclean_election_allowed_while_they_are_asked_is_held_when_the_last_member_dies_again() -> None:
+    """Their question gave no leave to lose records, and after it nobody was asked any more."""
+    world = all_in_doubt()
+    world.step(ConfigChanged("topics", "e", {**MIN_ISR_2, "unclean.leader.election.enable": "true"}))
+    assert world.leader("e-0")[0] == -1
+    assert asked(world.kill(2)) == [1, 3]
+    world.now_ms += PATIENCE_MS
+    world.step(Tick())
+    assert world.leader("e-0")[0] in (1, 3)
+
+
+def test_all_in_doubt_are_asked_by_the_next_controller_though_they_were_restarted_under_none() -> None:
+    world = all_in_doubt()
+    world.start(4)
+    world.core.step(Resigned("it died"), 0)
+    world.brokers(1, 2, 3, 4)
+    assert asked(world.elect(4)) == [1, 2]
+    assert world.leader("e-0")[0] == -1
+
+
+@pytest.mark.parametrize("is_raised", [False, True])
+@pytest.mark.parametrize("was_doubted", [False, True])
+def test_where_min_isr_is_lowered_while_all_are_away_or_in_doubt_they_are_still_asked(
+    was_doubted: bool, is_raised: bool
+) -> None:
+    """Without a leader nothing is committed, whatever is configured."""
+    world = last_one_standing()
+    world.start(2)
+    if was_doubted:
+        world.kill(2)
+        world.start(1)
+    else:
+        world.kill(2)
+    world.step(ConfigChanged("topics", "e", {"min.insync.replicas": "1"}))
+    epoch = world.leader("e-0")[2]
+    world.step(ConfigChanged("topics", "e", {"min.insync.replicas": "1", "retention.ms": "7"}))
+    assert world.leader("e-0")[2] == epoch, "nothing new is to be written"
+    if is_raised:
+        world.step(ConfigChanged("topics", "e", MIN_ISR_2))
+    if not was_doubted:
+        world.start(1)
+    assert world.leader("e-0")[:2] == (-1, (2,))
+    assert asked(world.start(2)) == [1, 2]
+    world.step(ends(1, 3, 9, "e-0"))
+    world.step(ends(2, 3, 8, "e-0"))
+    assert world.leader("e-0")[:2] == (1, (1,))
+    assert eligible(world) == ((1,), (), (2,) if is_raised else ())
 
 
 def test_a_preferred_election_does_not_forestall_the_answers() -> None:
@@ -338,22 +393,6 @@ def test_an_eligible_replica_that_returns_unclean_does_not_lead_by_its_former_li
     assert eligible(world) == ((2,), (3,), (1,))
 
 
-@pytest.mark.parametrize(("last", "eligible_one"), [(1, 2), (2, 1)])
-def test_of_two_that_return_unclean_together_the_member_of_the_isr_leads_whatever_their_ids(
-    last: int, eligible_one: int
-) -> None:
-    """The exhaustive search cut the power of the eligible one, whose records were gone, and it led: its turn to be
-    no longer eligible had not come yet."""
-    world = guarded([last, eligible_one, 3])
-    world.alter("e-0", [last, eligible_one])
-    world.alter("e-0", [last])
-    world.kill(eligible_one)
-    world.kill(last)
-    world.start(last, eligible_one)
-    assert world.leader("e-0")[:2] == (last, (last,))
-    assert eligible(world) == ((last,), (), (eligible_one,))
-
-
 def test_one_that_leaves_because_the_partition_moved_away_is_not_eligible() -> None:
     """It deletes what it has. Seed 596 of the simulator made it the ISR of a partition nobody had assigned to it."""
     world = guarded([2, 1])
@@ -432,6 +471,20 @@ def test_lowering_min_isr_to_the_size_of_the_isr_ends_eligibility(entity: tuple[
     assert eligible(world) == ((2,), (), ())
     assert world.leader("e-0") == (2, (2,), 1)
     assert lai_brokers(effects) == [1, 2, 3] and moves(effects) == []
+
+
+def test_lowering_it_forgets_who_was_last_known_beside_a_leader() -> None:
+    """From then on records are committed without it: raised again, it is to be asked nothing."""
+    world = guarded()
+    world.alter("e-0", [2])
+    world.bounce(1, 3)
+    assert eligible(world) == ((2,), (), (1, 3))
+    effects = world.step(ConfigChanged("topics", "e", {"min.insync.replicas": "1"}))
+    assert eligible(world) == ((2,), (), ())
+    assert world.leader("e-0")[0] == 2 and lai_brokers(effects) == [1, 2, 3]
+    world.step(ConfigChanged("topics", "e", MIN_ISR_2))
+    world.bounce(2)
+    assert world.leader("e-0")[:2] == (2, (2,)), "there is nobody to be asked"
 
 
 def test_raising_it_makes_nobody_eligible_afterwards() -> None:

@@ -101,8 +101,10 @@ def test_it_waits_for_that_one_if_it_is_down() -> None:
     assert found(world) == (3, (3,), (), (2,))
 
 
-def test_the_last_member_leads_on_where_nobody_else_has_everything() -> None:
-    assert found(left({2: 92}, {3: 93}, leader=2)) == (2, (2,), (), (3,))
+def test_where_nobody_has_everything_for_certain_all_are_asked() -> None:
+    world = left({2: 92}, {3: 93}, leader=2)
+    assert found(world) == (-1, (2,), (), (3, 2))
+    assert world.context.polls[tp("e-0")].asked == (2, 3)
 
 
 def test_a_dead_one_is_judged_by_the_life_the_store_knew_when_it_returns() -> None:

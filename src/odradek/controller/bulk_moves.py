@@ -95,7 +95,7 @@ def plan_departures(plan: Plan, broker: BrokerId, partitions: Sequence[TopicPart
                 continue
             leader, isr = remaining
             elr, known = NOBODY
-            if not is_enough(isr, replicas=replicas, minimum=minimum):
+            if current.last_known_elr or not is_enough(isr, replicas=replicas, minimum=minimum):
                 elr, known = plan.eligible_outside(topic_partition, current, isr, is_led=leader != NO_LEADER)
             after = drafts[topic_partition] = elected(
                 current, current, leader, isr, elr=elr, last_known_elr=known

@@ -42,6 +42,11 @@ def members_that_may_lead(current: LeaderAndIsr, eligible: Collection[BrokerId])
     return tuple([member for member in current.isr if member not in current.last_known_elr])
 
 
+def is_doubted(current: LeaderAndIsr) -> bool:
+    """Whether all of the ISR may have lost what they held (`eligible`)."""
+    return set(current.isr) <= set(current.last_known_elr)
+
+
 def offline_leader(
     *,
     replicas: tuple[BrokerId, ...],

@@ -8,13 +8,15 @@ is only *last known*, a hint for an unclean election.
 
 Election order: ISR, eligible, and only then, if allowed, anybody. With this the last member of the ISR that loses
 its page cache is not the only choice any more (hole H2 of Apache in ZooKeeper mode): it stays in the ISR, is last known as
-well, and does not lead as long as somebody is eligible. If whoever was eligible turns out to have lost what it held as well, all of them are asked
-what they hold once a member of the ISR is live, and who has the most leads (`unclean`).
+well, and does not lead as long as somebody is eligible. Where whoever was eligible may have lost what it held as well, whichever
+returned first, all of them are asked what they hold once a member of the ISR is live, and who has the most leads (`unclean`).
 """
 
 from collections.abc import Collection, Mapping
 
 from odradek.controller.context import ControllerContext
+from odradek.controller.election import is_doubted
+from odradek.controller.leadership import is_enough
 from odradek.controller.partition_states import plan_partition_move
 from odradek.controller.plan import Plan
 from odradek.controller.states import PartitionState
@@ -32,8 +34,8 @@ def has_stopped_cleanly(context: ControllerContext, registration: BrokerRegistra
 
 
 def plan_lost(plan: Plan, lost: Mapping[TopicPartition, Collection[BrokerId]], why: str) -> None:
-    """Who may have lost what it held is not eligible any more, and as the last of an ISR does not lead as long as somebody is
-    eligible: that one has every committed record, of the other nobody knows.
+    """Who may have lost what it held is not eligible any more. If all of an ISR may have, beside somebody who is or was eligible, they
+    do not lead as long as one is eligible: that one has every committed record, of the others nobody knows.
 
     `lost`: of each partition, those that came back like that, all of the same event together: judged one by one, the
     smallest id would decide who leads. A controller that takes over asks after the dead have left their ISRs, for a
@@ -43,7 +45,7 @@ def plan_lost(plan: Plan, lost: Mapping[TopicPartition, Collection[BrokerId]], w
         current = plan.leadership(topic_partition)
         if current is None or topic_partition.topic in plan.context.topics_to_delete:
             continue  # of a topic that goes nobody is told anything: who has deleted its copy would make it again
-        if not current.elr:
+        if not current.elr and not current.last_known_elr:
             continue  # the usual one
         gone = [broker for broker in brokers if broker in current.elr]
         leader = current.leader
@@ -64,9 +66,13 @@ def plan_lost(plan: Plan, lost: Mapping[TopicPartition, Collection[BrokerId]], w
 
 
 def is_in_doubt(plan: Plan, topic_partition: TopicPartition, lost: Collection[BrokerId]) -> bool:
-    """Whether all of the ISR may have lost what they held, and somebody is eligible who has not."""
+    """Whether all of the ISR may have lost what they held, and somebody outside it had every committed record as well."""
     current = plan.leadership(topic_partition)
     if current is None or not all(b in lost or b in current.last_known_elr for b in current.isr):
         return False
+    if is_doubted(current):
+        return True
     assigned = plan.assignment(topic_partition).replicas
-    return any(b not in lost and b in assigned for b in plan.eligible(topic_partition))
+    if is_enough(current.isr, replicas=assigned, minimum=plan.minimum_of(topic_partition.topic)):
+        return False
+    return any(b in assigned and b not in current.isr for b in (*current.elr, *current.last_known_elr))

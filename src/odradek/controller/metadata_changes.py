@@ -4,11 +4,13 @@ from collections.abc import Iterable, Mapping
 
 from odradek.controller.broker_changes import plan_online_trigger
 from odradek.controller.context import CLUSTER_DEFAULT, ControllerContext
+from odradek.controller.election import is_doubted
 from odradek.controller.events import Event
 from odradek.controller.plan import Plan
 from odradek.controller.reassignment_rules import steps_after
 from odradek.controller.task import Task, led_anew
 from odradek.controller.topic_deletion import CompleteDeletions
+from odradek.model.cluster import LeaderAndIsr
 from odradek.model.facts import ConfigChanged, StoredPartitionState
 from odradek.model.ids import TopicPartition
 from odradek.model.values import dataclass
@@ -79,16 +81,28 @@ def config_tasks(context: ControllerContext, event: ConfigChanged) -> list[Task]
 
 
 def tasks_of_void(context: ControllerContext, about: Iterable[TopicPartition], why: str) -> list[Task]:
-    """Partitions whose node calls somebody eligible who is so no more by what min.insync.replicas says now. Also who takes
-    over looks, for nobody saw what was configured before: raised again later, the names would count again."""
-    void = [tp for tp in about if (s := context.leadership(tp)) and s.elr and not context.eligible(tp)]
+    """Partitions whose node calls somebody eligible, or last known, who is so no more by what min.insync.replicas says now. Also
+    who takes over looks, for nobody saw what was configured before: raised again later, the names would count again."""
+    void = [
+        tp
+        for tp in about
+        if (state := context.leadership(tp))
+        and _has_former(state)
+        and len(state.isr) >= context.effective_min_isr(tp)
+    ]
     return [EligibleNoMore(tuple(sorted(void)), why)] if void else []
+
+
+def _has_former(state: LeaderAndIsr) -> bool:
+    """Whether there are names that end with an ISR that is large enough: of last known ones, if not all of the ISR are in doubt."""
+    return bool(state.elr) or (bool(state.last_known_elr) and not is_doubted(state))
 
 
 @dataclass(frozen=True, slots=True)
 class EligibleNoMore(Task):
     """min.insync.replicas was lowered to the size of the ISR: records are committed without those that were
-    eligible from now on (KIP-966). Their names go, with a new epoch, so that the leader hears of it."""
+    eligible from now on (KIP-966). Their names go, with a new epoch, so that the leader hears of it. But where all of the ISR are
+    in doubt, nobody has led since: they are last known, and asked with it."""
 
     partitions: tuple[TopicPartition, ...]
     why: str
@@ -100,7 +114,7 @@ class EligibleNoMore(Task):
         for topic_partition in plan.pick(self.partitions):
             current = plan.leadership(topic_partition)
             is_going = topic_partition.topic in plan.context.topics_to_delete
-            if current is not None and current.elr and not is_going:
+            if current is not None and _has_former(current) and not is_going:
                 plan.lead(topic_partition, leader=current.leader, isr=current.isr)
                 for broker in plan.assignment(topic_partition).replicas:
                     plan.notify_leader_and_isr(broker, topic_partition)

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from odradek.controller.context import ControllerContext
 from odradek.controller.effects import CreatePartitionState, StateChange, Write, WritePartitionState
-from odradek.controller.election import Election, members_that_may_lead
+from odradek.controller.election import Election, is_doubted, members_that_may_lead
 from odradek.controller.leadership import elected, is_enough
 from odradek.controller.states import DELETED, PartitionState, ReplicaState
 from odradek.model.cluster import LeaderAndIsr, ReplicaAssignment
@@ -210,7 +210,7 @@ class Plan:
         committed record once, of the ISR first. Who has the most is to lead. None: no member of the ISR is live, and it may have
         more than they."""
         known = current.last_known_elr
-        if not known or not set(current.isr) <= set(known) or self._eligible_here(topic_partition):
+        if not known or not is_doubted(current) or self._eligible_here(topic_partition):
             return ()
         live = self.candidates(topic_partition)
         members = [broker for broker in live if broker in current.isr]
@@ -250,7 +250,7 @@ class Plan:
                 return False
             question = Question(live, may_lose=True)
         poll = self.context.polls.get(topic_partition)
-        if poll is None:
+        if poll is None or (question.may_lose and not poll.may_lose):
             self.asks[topic_partition] = question
         return True
 
@@ -311,7 +311,10 @@ class Plan:
         """Who may lead without loss although it is not in the new ISR (see `eligible`)."""
         assigned = self.assignment(topic_partition).replicas
         if is_enough(isr, replicas=assigned, minimum=self.minimum_of(topic_partition.topic)):
-            return (), ()
+            if is_led or not is_doubted(before):
+                return (), ()
+            # Nothing was committed since: who had everything is still to be asked, but nobody waits for it.
+            return (), tuple([b for b in (*before.last_known_elr, *before.elr) if b in assigned])
         was_enough = min(self.minimum_of(topic_partition.topic), len(assigned))
         if (before.elr or before.last_known_elr) and len(before.isr) >= was_enough:
             # Records were committed without those that a larger min.insync.replicas had made eligible.
