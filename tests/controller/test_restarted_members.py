@@ -3,7 +3,8 @@
 from dataclasses import replace
 
 from odradek.controller.effects import Effects
-from odradek.model.ids import BrokerEpoch
+from odradek.controller.events import EndOffsetsAnswered
+from odradek.model.ids import BrokerEpoch, BrokerId, LeaderEpoch, Offset
 from tests.controller.world import World, lai, state, tp
 
 IDS = (1, 2, 3)
@@ -46,10 +47,31 @@ def test_a_restarted_follower_leaves_the_isr_and_the_epoch_rises() -> None:
     assert world.leader("t-0") == (3, (3, 1), 1)
 
 
-def test_if_everybody_was_restarted_the_isr_stays_and_only_the_epoch_rises() -> None:
+def test_if_everybody_was_restarted_the_one_that_holds_the_most_leads() -> None:
+    """The power of one was cut, the others lost no more than their sessions, and nobody can say which. The leader led on, with nothing,
+    and its followers truncated what they had. Found by the exhaustive search (power-cut, two brokers)."""
     world = cluster(leader=3, isr=(3, 2, 1), epochs=(93, 92, 91))
     world.elect(1)
-    assert world.leader("t-0") == (3, (3, 2, 1), 1)
+    assert world.leader("t-0") == (-1, (3, 2, 1), 1)
+    for broker, end in ((3, 0), (2, 9), (1, 8)):
+        world.step(EndOffsetsAnswered(BrokerId(broker), {tp("t-0"): (LeaderEpoch(0), Offset(end))}))
+    assert world.leader("t-0") == (2, (2,), 2)
+
+
+def test_one_of_them_that_leaves_meanwhile_is_not_eligible() -> None:
+    world = cluster(leader=3, isr=(3, 2, 1), epochs=(93, 92, 91))
+    world.configs["t"] = {"min.insync.replicas": "3"}
+    world.elect(1)
+    world.kill(3)
+    state = world.states[tp("t-0")].leader_and_isr
+    assert (state.leader, state.isr, state.elr, set(state.last_known_elr)) == (-1, (2, 1), (), {1, 2, 3})
+
+
+def test_if_everybody_was_restarted_those_that_stopped_cleanly_stay() -> None:
+    world = cluster(leader=3, isr=(3, 2, 1), epochs=(93, 92, 91))
+    world.registrations[2] = replace(world.registrations[2], clean_epoch=BrokerEpoch(92))
+    world.elect(1)
+    assert world.leader("t-0") == (2, (2,), 1)
 
 
 def test_a_lone_restarted_leader_leads_on_in_a_new_epoch() -> None:

@@ -16,7 +16,6 @@ from collections.abc import Collection, Mapping
 
 from odradek.controller.context import ControllerContext
 from odradek.controller.election import is_doubted
-from odradek.controller.leadership import is_enough
 from odradek.controller.partition_states import plan_partition_move
 from odradek.controller.plan import Plan
 from odradek.controller.states import PartitionState
@@ -45,7 +44,7 @@ def plan_lost(plan: Plan, lost: Mapping[TopicPartition, Collection[BrokerId]], w
         current = plan.leadership(topic_partition)
         if current is None or topic_partition.topic in plan.context.topics_to_delete:
             continue  # of a topic that goes nobody is told anything: who has deleted its copy would make it again
-        if not current.elr and not current.last_known_elr:
+        if not current.elr and not current.last_known_elr and len(current.isr) == 1:
             continue  # the usual one
         gone = [broker for broker in brokers if broker in current.elr]
         leader = current.leader
@@ -66,13 +65,13 @@ def plan_lost(plan: Plan, lost: Mapping[TopicPartition, Collection[BrokerId]], w
 
 
 def is_in_doubt(plan: Plan, topic_partition: TopicPartition, lost: Collection[BrokerId]) -> bool:
-    """Whether all of the ISR may have lost what they held, and somebody outside it had every committed record as well."""
+    """Whether all of the ISR may have lost what they held, and there were others that had every committed record as well."""
     current = plan.leadership(topic_partition)
     if current is None or not all(b in lost or b in current.last_known_elr for b in current.isr):
         return False
-    if is_doubted(current):
+    if is_doubted(current) or len(current.isr) > 1:
         return True
-    assigned = plan.assignment(topic_partition).replicas
-    if is_enough(current.isr, replicas=assigned, minimum=plan.minimum_of(topic_partition.topic)):
+    if plan.is_enough(topic_partition, current.isr):
         return False
+    assigned = plan.assignment(topic_partition).replicas
     return any(b in assigned and b not in current.isr for b in (*current.elr, *current.last_known_elr))

@@ -6,7 +6,7 @@ takes over sees only that it is there. So a state node says in which incarnation
 is eligible (KIP-966), was meant; Apache leaves this open in ZooKeeper mode.
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from odradek.controller.context import ControllerContext
 from odradek.controller.election import Election
@@ -67,23 +67,27 @@ def plan_restarted_members(plan: Plan, partitions: Iterable[TopicPartition]) -> 
         if gone:
             lost[topic_partition] = gone
         if not is_unbroken and not is_in_doubt(plan, topic_partition, gone):
-            _plan_restarted(plan, topic_partition, stored)
+            _plan_restarted(plan, topic_partition, stored, gone)
     return lost
 
 
-def _plan_restarted(plan: Plan, topic_partition: TopicPartition, stored: StoredPartitionState) -> None:
+def _plan_restarted(
+    plan: Plan, topic_partition: TopicPartition, stored: StoredPartitionState, lost: Collection[BrokerId]
+) -> None:
     """Failure and start-up at once for members of the ISR.
 
     Led on in the same epoch, that epoch would hold two histories that no truncation can tell apart. So the restarted
     leave the ISR as long as somebody is in it who was not restarted and has everything, and the leader epoch rises. If
-    all were restarted, nobody is better than another: the ISR stays, and the epoch rises.
+    all were restarted, those stay that have stopped cleanly, and if none has, all that are live. (All may have lost records:
+    they are asked, see `eligible.plan_lost`.)
     """
     context = plan.context
     current = stored.leader_and_isr
     live = [member for member in current.isr if context.is_online(member, topic_partition)]
     restarted = _restarted(context, topic_partition, stored)
     unbroken = tuple(member for member in live if member not in restarted)
-    isr = unbroken or tuple(live)
+    whole = tuple(member for member in live if member not in lost)
+    isr = unbroken or whole or tuple(live)
     replicas = plan.assignment(topic_partition).replicas
     first = next((broker for broker in replicas if broker in isr), None)
     leader = current.leader if current.leader in isr else first

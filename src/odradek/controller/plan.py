@@ -189,10 +189,17 @@ class Plan:
         return known
 
     def eligible(self, topic_partition: TopicPartition) -> tuple[BrokerId, ...]:
-        """As stored, without those of which this very event says that they may have lost what they had."""
-        drafted = self.leadership(topic_partition)
-        stored = self.context.eligible(topic_partition)
-        return stored if drafted is None else tuple([b for b in stored if b in drafted.elr])
+        """Who may lead without loss although outside the ISR, by what this very event says as well: who left the ISR by it, and
+        without those that may have lost what they had."""
+        current = self.leadership(topic_partition)
+        if current is None or not current.elr or self.is_enough(topic_partition, current.isr):
+            return ()
+        return current.elr
+
+    def is_enough(self, topic_partition: TopicPartition, isr: tuple[BrokerId, ...]) -> bool:
+        """Whether this ISR commits records (`leadership.is_enough`)."""
+        replicas = self.assignment(topic_partition).replicas
+        return is_enough(isr, replicas=replicas, minimum=self.minimum_of(topic_partition.topic))
 
     def may_lead(self, topic_partition: TopicPartition, current: LeaderAndIsr) -> tuple[BrokerId, ...]:
         """Of the ISR, see `members_that_may_lead`; nor one in doubt where others are to be asked what they hold."""
@@ -310,13 +317,13 @@ class Plan:
     ) -> tuple[tuple[BrokerId, ...], tuple[BrokerId, ...]]:
         """Who may lead without loss although it is not in the new ISR (see `eligible`)."""
         assigned = self.assignment(topic_partition).replicas
-        if is_enough(isr, replicas=assigned, minimum=self.minimum_of(topic_partition.topic)):
+        if self.is_enough(topic_partition, isr):
             if is_led or not is_doubted(before):
                 return (), ()
             # Nothing was committed since: who had everything is still to be asked, but nobody waits for it.
             return (), tuple([b for b in (*before.last_known_elr, *before.elr) if b in assigned])
-        was_enough = min(self.minimum_of(topic_partition.topic), len(assigned))
-        if (before.elr or before.last_known_elr) and len(before.isr) >= was_enough:
+        has_former = bool(before.elr or before.last_known_elr) and not is_doubted(before)
+        if has_former and self.is_enough(topic_partition, before.isr):
             # Records were committed without those that a larger min.insync.replicas had made eligible.
             before = replace(before, elr=(), last_known_elr=())
         eligible, known = eligible_after(before, isr, is_led=is_led)
@@ -498,6 +505,8 @@ class Plan:
             else:
                 expected = before.leader_and_isr.partition_epoch
                 epochs = known.get(value.isr) or self._epochs_of(value.isr)
+                if value.last_known_elr and is_doubted(value):
+                    epochs = (UNKNOWN_BROKER_EPOCH,) * len(epochs)  # release 0.2.0 would let one in doubt lead
                 eligible = self._epochs_of(value.elr) if value.elr else ()
                 fields = topic_partition, value, epoch, expected, epochs, eligible
                 writes.append(new(WritePartitionState, fields))

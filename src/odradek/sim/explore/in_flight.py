@@ -169,9 +169,13 @@ class InFlight(BrokerMoves):
         return all(r.is_alive and r.registered == lives.get(b) for b, r in enumerate(replicas))
 
     def _waits_for_news(self, state: State) -> bool:
-        """Somebody has lost records, and the controller still takes its former incarnation for live."""
+        """Somebody has lost records, and the controller still takes its former incarnation for live; or asks all that may have lost
+        records what they hold: without one of them that has the records the others lead."""
         if not self.scope.power_cuts:
             return False
+        stored = self.controller_values.of[state.controller].stored
+        if not stored.may_lead and not stored.elr:
+            return True
         live = dict(self.controller_values.of[state.controller].live)
         replicas = [self.replica_values.of[r] for r in state.replicas]
         return any(self.exempt(state)) or any(
