@@ -554,3 +554,16 @@ def test_whoever_min_isr_has_ended_is_not_eligible_by_the_next_member_that_leave
     assert eligible(world) == ((2,), (3,), ())
     world.kill(2)
     assert world.leader("e-0")[0] == -1
+
+
+# ------------------------------------------------------------------------------------------------ mixed releases
+
+
+def test_of_one_in_doubt_no_incarnation_is_named_so_that_release_0_2_0_does_not_let_it_lead() -> None:
+    """That knows no doubt; of an unknown incarnation it believes nothing, and gives the place to who is eligible."""
+    world = last_one_standing()
+    assert world.states[tp("e-0")].isr_broker_epochs == (lost_last(world, 2),)
+    world.start(2)
+    assert world.states[tp("e-0")].isr_broker_epochs == (-1,)
+    world.start_clean(1, stopped_as=lost_last(world, 1))
+    assert world.states[tp("e-0")].isr_broker_epochs == (world.registrations[1].epoch,)
