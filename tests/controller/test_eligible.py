@@ -229,6 +229,12 @@ def test_where_min_isr_is_lowered_while_all_are_away_or_in_doubt_they_are_still_
     assert eligible(world) == ((1,), (), (2,) if is_raised else ())
 
 
+def test_one_in_doubt_does_not_lead_because_the_other_was_bounced() -> None:
+    world = all_in_doubt()
+    assert asked(world.bounce(1)) == [1, 2]
+    assert world.leader("e-0")[0] == -1
+
+
 def test_a_preferred_election_does_not_forestall_the_answers() -> None:
     world = all_in_doubt()
     world.step(Requested(7, ElectLeadersAsked(False, (tp("e-0"),))))

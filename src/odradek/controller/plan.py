@@ -250,13 +250,14 @@ class Plan:
         unclean_allowed: bool,
     ) -> bool:
         """An election by what logs hold, with a choice: ask the candidates before choosing (see `unclean`)."""
+        poll = self.context.polls.get(topic_partition)
         question = Question(self.contenders(topic_partition, current), may_lose=False)
-        if len(question.candidates) < 2:
+        # One of two that was only bounced is asked anew in the same event: till the time is up, nobody leads for being alone.
+        if not question.candidates or (len(question.candidates) < 2 and poll is None):
             clean = {*self.may_lead(topic_partition, current), *self.eligible(topic_partition)}
             if not unclean_allowed or len(live) < 2 or any(broker in clean for broker in live):
                 return False
             question = Question(live, may_lose=True)
-        poll = self.context.polls.get(topic_partition)
         if poll is None or (question.may_lose and not poll.may_lose):
             self.asks[topic_partition] = question
         return True
