@@ -507,7 +507,9 @@ class Plan:
                 expected = before.leader_and_isr.partition_epoch
                 epochs = known.get(value.isr) or self._epochs_of(value.isr)
                 if value.last_known_elr and is_doubted(value):
-                    epochs = (UNKNOWN_BROKER_EPOCH,) * len(epochs)  # release 0.2.0 would let one in doubt lead
+                    epochs = (UNKNOWN_BROKER_EPOCH,) * len(
+                        epochs
+                    )  # release 0.2.0 would let one in doubt lead
                 eligible = self._epochs_of(value.elr) if value.elr else ()
                 fields = topic_partition, value, epoch, expected, epochs, eligible
                 writes.append(new(WritePartitionState, fields))
