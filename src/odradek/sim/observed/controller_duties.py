@@ -168,7 +168,7 @@ class ControllerDuties:
         self, context: ControllerContext, changed: Mapping[TopicPartition, StoredPartitionState | None]
     ) -> Iterator[Anomaly]:
         """EligibleIsKept: who leaves an ISR under the same leader that is too small then is eligible (KIP-966). Not judged of who came
-        back, has lost a disk or is to delete what it has."""
+        back, is in doubt, has lost a disk or is to delete what it has."""
         for partition, before in changed.items():
             assignment = context.assignments.get(partition)
             if before is None or assignment is None or partition.topic in context.topics_to_delete:
@@ -185,7 +185,7 @@ class ControllerDuties:
                 registration = context.brokers.get(broker)
                 epoch = context.last_epochs.get(broker) if registration is None else registration.epoch
                 if (
-                    broker not in (*now.isr, *now.elr)
+                    broker not in (*now.isr, *now.elr, *was.last_known_elr)
                     and broker in assignment.replicas
                     and epoch in (lives.get(broker, epoch), -1)
                     and epoch == self._there.get(broker, epoch)
