@@ -9,7 +9,7 @@ from odradek.controller.events import Requested, Resigned, Tick
 from odradek.controller.unclean import PATIENCE_MS
 from odradek.model.controller_requests import ElectLeadersAsked
 from odradek.model.facts import ConfigChanged
-from odradek.model.ids import BrokerId
+from odradek.model.ids import BrokerEpoch, BrokerId
 from tests.controller.test_unclean import asked, ends
 from tests.controller.world import World, failures, lai_brokers, moves, state, three, tp
 
@@ -194,6 +194,16 @@ def test_unclean_election_allowed_while_they_are_asked_is_held_when_the_last_mem
 def test_all_in_doubt_are_asked_by_the_next_controller_though_they_were_restarted_under_none() -> None:
     world = all_in_doubt()
     world.start(4)
+    world.core.step(Resigned("it died"), 0)
+    world.brokers(1, 2, 3, 4)
+    assert asked(world.elect(4)) == [1, 2]
+    assert world.leader("e-0")[0] == -1
+
+
+def test_so_they_are_where_min_isr_was_lowered_meanwhile() -> None:
+    world = all_in_doubt()
+    world.start(4)
+    world.configs["e"] = {"min.insync.replicas": "1"}
     world.core.step(Resigned("it died"), 0)
     world.brokers(1, 2, 3, 4)
     assert asked(world.elect(4)) == [1, 2]
@@ -546,6 +556,13 @@ def test_who_takes_over_ends_an_eligibility_that_min_isr_has_ended() -> None:
     )  # raised again: 1 has still not what 2 acknowledged alone
     world.kill(2)
     assert world.leader("e-0")[0] == -1
+
+
+def test_one_that_alone_was_enough_and_was_restarted_under_no_controller_leads_on() -> None:
+    world = lowered_unseen(2)
+    world.states[tp("e-0")] = replace(world.states[tp("e-0")], isr_broker_epochs=(BrokerEpoch(1),))
+    assert asked(world.elect(1)) == []
+    assert world.leader("e-0")[:2] == (2, (2,))
 
 
 def test_whoever_min_isr_has_ended_is_not_eligible_by_the_next_member_that_leaves() -> None:

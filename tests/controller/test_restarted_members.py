@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+from odradek.controller.bulk_moves import WORTH_IT
 from odradek.controller.effects import Effects
 from odradek.controller.events import EndOffsetsAnswered
 from odradek.model.ids import BrokerEpoch, BrokerId, LeaderEpoch, Offset
@@ -65,6 +66,19 @@ def test_one_of_them_that_leaves_meanwhile_is_not_eligible() -> None:
     world.kill(3)
     state = world.states[tp("t-0")].leader_and_isr
     assert (state.leader, state.isr, state.elr, set(state.last_known_elr)) == (-1, (2, 1), (), {1, 2, 3})
+
+
+def test_many_in_doubt_stay_so_when_one_leaves() -> None:
+    world = cluster(leader=3, isr=(3, 2, 1), epochs=(93, 92, 91))
+    world.store_topic("t", [[3, 2, 1]] * WORTH_IT)
+    stored = world.states[tp("t-0")]
+    for number in range(WORTH_IT):
+        world.states[tp(f"t-{number}")] = stored
+    world.elect(1)
+    world.kill(3)
+    for number in range(WORTH_IT):
+        state = world.states[tp(f"t-{number}")].leader_and_isr
+        assert (state.leader, state.isr, set(state.last_known_elr)) == (-1, (2, 1), {1, 2, 3})
 
 
 def test_if_everybody_was_restarted_those_that_stopped_cleanly_stay() -> None:

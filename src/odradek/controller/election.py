@@ -44,7 +44,7 @@ def members_that_may_lead(current: LeaderAndIsr, eligible: Collection[BrokerId])
 
 def is_doubted(current: LeaderAndIsr) -> bool:
     """Whether all of the ISR may have lost what they held (`eligible`)."""
-    return set(current.isr) <= set(current.last_known_elr)
+    return bool(current.last_known_elr) and set(current.isr) <= set(current.last_known_elr)
 
 
 def offline_leader(

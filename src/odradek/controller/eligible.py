@@ -73,5 +73,4 @@ def is_in_doubt(plan: Plan, topic_partition: TopicPartition, lost: Collection[Br
         return True
     if plan.is_enough(topic_partition, current.isr):
         return False
-    assigned = plan.assignment(topic_partition).replicas
-    return any(b in assigned and b not in current.isr for b in (*current.elr, *current.last_known_elr))
+    return any(b not in current.isr for b in (*current.elr, *current.last_known_elr))

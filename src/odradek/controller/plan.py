@@ -217,7 +217,7 @@ class Plan:
         committed record once, of the ISR first. Who has the most is to lead. None: no member of the ISR is live, and it may have
         more than they."""
         known = current.last_known_elr
-        if not known or not is_doubted(current) or self._eligible_here(topic_partition):
+        if not is_doubted(current) or self._eligible_here(topic_partition):
             return ()
         live = self.candidates(topic_partition)
         members = [broker for broker in live if broker in current.isr]
@@ -506,7 +506,7 @@ class Plan:
             else:
                 expected = before.leader_and_isr.partition_epoch
                 epochs = known.get(value.isr) or self._epochs_of(value.isr)
-                if value.last_known_elr and is_doubted(value):
+                if is_doubted(value):
                     epochs = (UNKNOWN_BROKER_EPOCH,) * len(
                         epochs
                     )  # release 0.2.0 would let one in doubt lead
