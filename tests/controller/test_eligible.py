@@ -561,7 +561,8 @@ def test_who_takes_over_ends_an_eligibility_that_min_isr_has_ended() -> None:
 def test_one_that_alone_was_enough_and_was_restarted_under_no_controller_leads_on() -> None:
     world = lowered_unseen(2)
     world.states[tp("e-0")] = replace(world.states[tp("e-0")], isr_broker_epochs=(BrokerEpoch(1),))
-    assert asked(world.elect(1)) == []
+    effects = world.elect(1)
+    assert asked(effects) == [] and told_unclean(effects) == []
     assert world.leader("e-0")[:2] == (2, (2,))
 
 
