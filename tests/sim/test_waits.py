@@ -213,7 +213,7 @@ BROKEN: dict[str, tuple[Edit, Callable[[Any], bool], str]] = {
 def test_who_is_not_told_is_named(why: str) -> None:
     edit, is_about, says = BROKEN[why]
     with applied([edit]):
-        for seed in (39, 5, 0, 13, 26, 22):
+        for seed in (39, 5, 0, 13, 26, 21, 22):
             if is_about(draw(seed)):
                 seen = run(draw(seed))
                 if seen.code:
