@@ -73,10 +73,6 @@ NOT_ENTERED: dict[str, tuple[str, ...]] = {
         "broker/group_shards.py GroupShards._do_aside",
         "broker/group_shards.py GroupShards._do_aside.<locals>.ended",
     ),
-    "a connection that is to be closed has to be held back by its peer until the broker waits no longer": (
-        "server/connection.py Connection._leave_at_once",
-        "server/connection.py Connection.abort",
-    ),
     "no log of a world refuses a marker for good": (
         "broker/transaction_markers.py TransactionMarkers._complain",
     ),
