@@ -246,7 +246,7 @@ EXHIBITS: tuple[Mutant, ...] = (
         "who holds more",
         "the last member of the ISR and the eligible one both return perhaps without their records, and the eligible one leads, whatever it holds",
         (Edit("controller.unclean:_select_best", "(*ranked, *contenders)", "contenders[1:]"),),
-        commit="55fdfc4",
+        commit="439474e",
         scenario="the_eligible_one_lost_power_and_the_leader_was_killed",
     ),
     Mutant(
