@@ -6,7 +6,7 @@ import pytest
 
 from odradek.controller.effects import Effects, WritePartitionState
 from odradek.controller.events import Requested, Resigned, Tick
-from odradek.controller.unclean import PATIENCE_MS
+from odradek.controller.unclean import PATIENCE_IN_DOUBT_MS, PATIENCE_MS
 from odradek.model.controller_requests import ElectLeadersAsked
 from odradek.model.facts import ConfigChanged
 from odradek.model.ids import BrokerEpoch, BrokerId
@@ -148,7 +148,7 @@ def all_in_doubt() -> World:
 
 def test_if_nobody_says_what_it_holds_the_last_member_of_the_isr_leads() -> None:
     world = all_in_doubt()
-    world.now_ms += PATIENCE_MS
+    world.now_ms += PATIENCE_IN_DOUBT_MS
     world.step(Tick())
     assert world.leader("e-0")[:2] == (2, (2,))
 
@@ -160,7 +160,7 @@ def test_without_the_last_member_of_the_isr_the_others_wait_whatever_they_hold(i
     world.kill(2)
     world.step(ends(1, 3, 9, "e-0"))
     if is_over:
-        world.now_ms += PATIENCE_MS
+        world.now_ms += PATIENCE_IN_DOUBT_MS
         world.step(Tick())
     assert world.leader("e-0")[:2] == (-1, (2,))
     effects = world.start(2)
@@ -173,7 +173,7 @@ def test_without_the_last_member_of_the_isr_the_others_wait_whatever_they_hold(i
 def test_one_in_doubt_that_is_live_alone_leads_as_it_is() -> None:
     world = all_in_doubt()
     world.kill(1)
-    world.now_ms += PATIENCE_MS
+    world.now_ms += PATIENCE_IN_DOUBT_MS
     world.step(Tick())
     assert world.leader("e-0")[:2] == (2, (2,))
     world.bounce(2)

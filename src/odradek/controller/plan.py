@@ -506,10 +506,8 @@ class Plan:
             else:
                 expected = before.leader_and_isr.partition_epoch
                 epochs = known.get(value.isr) or self._epochs_of(value.isr)
-                if is_doubted(value):
-                    epochs = (UNKNOWN_BROKER_EPOCH,) * len(
-                        epochs
-                    )  # release 0.2.0 would let one in doubt lead
+                if is_doubted(value):  # release 0.2.0 would let one in doubt lead
+                    epochs = (UNKNOWN_BROKER_EPOCH,) * len(epochs)
                 eligible = self._epochs_of(value.elr) if value.elr else ()
                 fields = topic_partition, value, epoch, expected, epochs, eligible
                 writes.append(new(WritePartitionState, fields))

@@ -8,7 +8,7 @@ single candidate is not asked, there is nothing to choose.
 While the question is open the partition stays offline, and a member of the ISR that returns still wins.
 
 Where all of the ISR may have lost what they held, and whoever was eligible as well (`eligible`), they are asked alike, whatever is
-allowed: each of them had every committed record once, so who has the most has all that is left.
+allowed: each of them had every committed record once, so who has the most has all that is left. They have five seconds.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -30,6 +30,8 @@ from odradek.model.ids import BrokerId, LeaderEpoch, Offset, TopicPartition
 from odradek.model.values import dataclass, replace
 
 DEADLINE, PATIENCE_MS = "unclean elections", 500
+# Those that may have all that was committed are worth more: they have just started, and may be busy.
+PATIENCE_IN_DOUBT_MS = 5_000
 
 End = tuple[LeaderEpoch, Offset]
 UNKNOWN_END: End = (LeaderEpoch(-1), Offset(-1))
@@ -68,9 +70,10 @@ def commit_asked(context: ControllerContext, asked: dict[TopicPartition, Questio
     if asked:
         context.polls_begun += 1
     for topic_partition, (candidates, may_lose) in asked.items():
-        poll = UncleanPoll(candidates, {}, now_ms + PATIENCE_MS, context.polls_begun, may_lose)
+        deadline_ms = now_ms + (PATIENCE_MS if may_lose else PATIENCE_IN_DOUBT_MS)
+        poll = UncleanPoll(candidates, {}, deadline_ms, context.polls_begun, may_lose)
         context.polls[topic_partition] = poll
-        context.commit_deadline(DEADLINE, now_ms + PATIENCE_MS)
+        context.commit_deadline(DEADLINE, deadline_ms)
 
 
 def tasks_of_answer(context: ControllerContext, event: EndOffsetsAnswered) -> list[Task]:
