@@ -5,9 +5,10 @@ from dataclasses import replace
 import pytest
 
 from odradek.controller.effects import Effects, WritePartitionState
-from odradek.controller.events import Requested, Resigned, Tick
+from odradek.controller.events import LeaderAndIsrAnswered, Requested, Resigned, Tick
 from odradek.controller.unclean import PATIENCE_IN_DOUBT_MS, PATIENCE_MS
 from odradek.model.controller_requests import ElectLeadersAsked
+from odradek.model.error_codes import ErrorCode
 from odradek.model.facts import ConfigChanged
 from odradek.model.ids import BrokerEpoch, BrokerId
 from tests.controller.test_unclean import asked, ends
@@ -243,6 +244,18 @@ def test_one_in_doubt_does_not_lead_because_the_other_was_bounced() -> None:
     world = all_in_doubt()
     assert asked(world.bounce(1)) == [1, 2]
     assert world.leader("e-0")[0] == -1
+
+
+def test_nor_does_it_where_the_other_cannot_be_elected_any_more() -> None:
+    """Seed 25 of the simulator: its log directory failed while it was asked."""
+    world = all_in_doubt()
+    lost = {tp("e-0"): ErrorCode.KAFKA_STORAGE_ERROR}
+    world.step(LeaderAndIsrAnswered(BrokerId(1), world.registrations[1].epoch, ErrorCode.NONE, lost))
+    world.step(Requested(7, ElectLeadersAsked(False, (tp("e-0"),))))
+    assert world.leader("e-0")[0] == -1
+    world.now_ms += PATIENCE_IN_DOUBT_MS
+    world.step(Tick())
+    assert world.leader("e-0")[:2] == (2, (2,))
 
 
 def test_a_preferred_election_does_not_forestall_the_answers() -> None:

@@ -202,11 +202,12 @@ class Plan:
         return is_enough(isr, replicas=replicas, minimum=self.minimum_of(topic_partition.topic))
 
     def may_lead(self, topic_partition: TopicPartition, current: LeaderAndIsr) -> tuple[BrokerId, ...]:
-        """Of the ISR, see `members_that_may_lead`; nor one in doubt where others are to be asked what they hold."""
+        """Of the ISR, see `members_that_may_lead`; nor one in doubt where others are to be asked what they hold, or are being asked."""
         if not current.last_known_elr:
             return current.isr
         others = self._eligible_here(topic_partition) or self.contenders(topic_partition, current)[1:]
-        return members_that_may_lead(current, others)
+        poll = self.context.polls.get(topic_partition)
+        return members_that_may_lead(current, others or (poll.asked if poll is not None else ()))
 
     def _eligible_here(self, topic_partition: TopicPartition) -> tuple[BrokerId, ...]:
         assigned = self.assignment(topic_partition).replicas

@@ -167,7 +167,7 @@ def _select_best(plan: Plan, topic_partition: TopicPartition, current: LeaderAnd
     replicas = plan.assignment(topic_partition).replicas
     ranked = ranking(context, topic_partition)
     contenders = plan.contenders(topic_partition, current)
-    if len(contenders) > 1:
+    if contenders:
         best = next(broker for broker in (*ranked, *contenders) if broker in contenders)
         return Election(best, (best,), False, plan.candidates(topic_partition), MOST)
     return offline_leader(
