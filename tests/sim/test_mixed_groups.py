@@ -174,17 +174,11 @@ def test_a_group_is_converted_in_both_directions_while_there_are_faults_and_afte
 
 
 UNMARKED = Edit("coordinator.downgrading:downgrade", "IN_NO_STATE", "draft.now_ms")
-NO_TOPICS = Edit(
-    "coordinator.group_coordinator:GroupCoordinator.__init__",
-    "NoTopicIds() if ids is None else ids",
-    "ids or NoTopicIds()",
-)
 
 
-@pytest.mark.parametrize(("seed", "edit"), [(439, UNMARKED), (1063, NO_TOPICS)])
-def test_a_seed_shows_the_bug_that_was_found_by_it(seed: int, edit: Edit) -> None:
+def test_a_seed_shows_the_bug_that_was_found_by_it(seed: int = 439) -> None:
     assert drawn(seed).outcome.code == OK, describe(drawn(seed).outcome)
-    with applied([edit]):
+    with applied([UNMARKED]):
         found = run(draw(seed))
 
     assert found.code == LIVENESS and "of a mixed group" in found.reason

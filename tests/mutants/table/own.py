@@ -127,7 +127,13 @@ EXHIBITS: tuple[Mutant, ...] = (
     Mutant(
         "seed 475",
         "an eligible replica returns without its records and is elected by what was stored of its former incarnation",
-        (Edit("controller.plan:Plan.eligible", "drafted is None", "True"),),
+        (
+            Edit(
+                "controller.plan:Plan.eligible",
+                "self.leadership(topic_partition)",
+                "self.context.leadership(topic_partition)",
+            ),
+        ),
         commit="37086b9",
         scenario="an_eligible_replica_returns_without_its_records",
     ),

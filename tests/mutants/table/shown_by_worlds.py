@@ -282,8 +282,8 @@ SHOWN_BY_WORLDS = (
         (
             Edit(
                 "coordinator.stored:Stored.replay",
-                "self.groups.pop(record.key.group, None)",
-                "(self.groups.pop(record.key.group, None), self.offsets.by_group.pop(record.key.group, None))",
+                "_held_by(before)",
+                "(_held_by(before), record.value or self.offsets.by_group.pop(record.key.group, None))[0]",
             ),
         ),
         "lost-commit",
