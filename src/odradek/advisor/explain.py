@@ -237,20 +237,20 @@ def _leader_that_leaves(context: ControllerContext, topic_partition: TopicPartit
 
 def _if_started(starts: Starts, topic_partition: TopicPartition, broker: BrokerId) -> str:
     """The predicted next state, from the controller's own step. How the broker ended last it says itself when it comes."""
-    stopped, crashed = (_led_after(starts, topic_partition, broker, in_order) for in_order in (True, False))
-    if stopped is None or crashed is None:
+    crashed = starts.outcome(broker, topic_partition, stopped_in_order=False)
+    if crashed is None:
         return ""
-    if stopped == crashed:
-        return f": {stopped}"
-    return f": if it was stopped in order {stopped}; after a crash {crashed}"
+    after_a_crash = _led_after(crashed)
+    if crashed.leader_after == broker and not crashed.may_lead:
+        return f": {after_a_crash}"
+    stopped = starts.outcome(broker, topic_partition, stopped_in_order=True)
+    in_order = after_a_crash if stopped is None else _led_after(stopped)
+    if in_order == after_a_crash:
+        return f": {in_order}"
+    return f": if it was stopped in order {in_order}; after a crash {after_a_crash}"
 
 
-def _led_after(
-    starts: Starts, topic_partition: TopicPartition, broker: BrokerId, in_order: bool
-) -> str | None:
-    outcome = starts.outcome(broker, topic_partition, stopped_in_order=in_order)
-    if outcome is None:
-        return None
+def _led_after(outcome: PartitionOutcome) -> str:
     if outcome.may_lead:
         return f"then of {list(outcome.may_lead)} the one with the longest log leads"
     if outcome.leader_after == NO_LEADER:
