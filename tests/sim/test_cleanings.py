@@ -20,6 +20,11 @@ MUTATIONS: dict[str, Edit] = {
         "log.compaction.cleaner:Cleaner.candidates", "self._has_dirty_segment(log)", "False"
     ),
     "what is due is not": Edit("log.compaction.planning:dirty_part", "dirty_bytes > 0", "False"),
+    "no pass counts": Edit(
+        "log.log_manager:LogManager.is_cleaned_to",
+        "self._checkpoints.is_cleaned_to(log, offset, generation)",
+        "pass",
+    ),
     "the first round is the last": Edit(
         "server.log_maintenance:LogMaintenance._clean", "self._is_cleaning = False", "pass"
     ),
@@ -35,6 +40,15 @@ def short(**settings: str) -> Plan:
 
 def test_a_world_with_a_cleaner_that_works_comes_to_rest() -> None:
     outcome = run(short())
+    assert outcome.code == OK, describe(outcome)
+
+
+def test_a_cleaner_may_take_many_passes_at_a_low_rate() -> None:
+    """Seed 1147: an offset map of eight keys and 4,000 bytes a second."""
+    cleaner = {"log.cleaner.dedupe.buffer.size": "200", "log.cleaner.io.max.bytes.per.second": "4000"}
+    plan = draw(1147)
+    assert plan.settings.items() >= cleaner.items() and plan.has_states
+    outcome = run(replace(plan, faults=()))
     assert outcome.code == OK, describe(outcome)
 
 
@@ -109,7 +123,7 @@ def test_the_first_segment_that_was_not_cleaned_before_is_looked_at_and_none_bef
         replica=lambda partition: SimpleNamespace(log=log, high_watermark=12),
     )
     for now_ms, count in ((2_499, 1), (2_500, 0)):
-        world: Any = SimpleNamespace(on_cleaning=[], let_in=[])
+        world: Any = SimpleNamespace(on_cleaning=[], let_in=[], loop=SimpleNamespace(time=lambda: 1.0))
         job: Any = SimpleNamespace(end=12, groups=[segments[:2], segments[2:]], first_dirty=5, now_ms=now_ms)
         Cleanings(world)._begins(broker, job, log.directory)
         assert [anomaly.name for anomaly in world.let_in] == ["CleaningIsAsked"] * count

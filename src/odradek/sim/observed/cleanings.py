@@ -20,6 +20,8 @@ class Cleanings:
 
     def __init__(self, world: World) -> None:
         self._world = world
+        self.advanced_s = 0.0  # when a log was taken up further on than ever before
+        self._furthest: dict[tuple[BrokerId, TopicPartition], int] = {}
         world.on_cleaning.append(self._begins)
 
     def _begins(self, broker: SimBroker, job: CleaningJob, directory: Any) -> None:
@@ -29,6 +31,9 @@ class Cleanings:
         replica = None if log is None else broker.replica(log.topic_partition)
         if log is None or replica is None or replica.log is not log or log.log_end_offset < job.end:
             return  # it was moved, deleted or cut since it was chosen; the cleaning will find out
+        replica_id = (broker.broker_id, log.topic_partition)
+        if job.first_dirty > self._furthest.get(replica_id, -1):
+            self._furthest[replica_id], self.advanced_s = job.first_dirty, self._world.loop.time()
         dirty = [one for group in job.groups for one in group if one.end_offset > job.first_dirty]
         files = dict(segment_files(log))
         try:

@@ -105,7 +105,7 @@ class Watch:
         self._tellings = ControllerTellings()
         self._zxid = -1  # of the last look
         self._on_broken = on_broken
-        Cleanings(world)
+        self.cleanings = Cleanings(world)
         Endings(world)
         MarkerAnswers(world)
         self.retention = Retention(world)
