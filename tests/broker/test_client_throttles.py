@@ -459,6 +459,15 @@ def test_who_shares_an_entity_shares_its_rate_and_a_default_is_for_each_alone() 
     assert ann[1][1] != bob[1][1], "each user has one of his own by default"
 
 
+def test_of_what_was_taken_away_unheard_neither_a_client_nor_an_address_has_a_quota_any_more() -> None:
+    quotas = ClientQuotas()
+    for address, rate in (("10.0.0.1", "5"), ("10.0.0.2", "6"), ("<default>", "7")):
+        quotas.change("ips", address, {"connection_creation_rate": rate})
+    quotas.keep_only([("ips", "10.0.0.2")])
+    assert quotas.connection_rate("10.0.0.2") == 6
+    assert quotas.connection_rate("10.0.0.1") is None
+
+
 def test_a_client_without_a_name_has_only_the_quotas_of_its_user() -> None:
     """As Apache: a default for clients is for those that say who they are."""
     quotas = ClientQuotas()

@@ -56,6 +56,24 @@ async def test_each_group_is_stored_or_in_conflict_on_its_own(world: World) -> N
 
 
 @on_every_store
+async def test_of_a_group_in_conflict_each_step_is_taken_back(world: World) -> None:
+    """Whatever the steps before had made of the same node."""
+    store, fence = await _fenced(world)
+    await store.create("/a", b"old")
+    await store.create("/b", b"old")
+    answers = await store.write(
+        [
+            _one(Set("/a", b"1"), Set("/a", b"2"), Check("/none", 0)),
+            _one(Delete("/b"), Create("/b", b"new"), Check("/none", 0)),
+        ],
+        fence,
+    )
+    assert answers == [Conflict("/none", None, -1)] * 2
+    found = [(node.data, node.stat.version) for node in await store.get_many(["/a", "/b"]) if node]
+    assert found == [(b"old", 0), (b"old", 0)]
+
+
+@on_every_store
 async def test_a_fence_that_moved_stops_every_group(world: World) -> None:
     store, fence = await _fenced(world)
     await store.create("/a", b"old")

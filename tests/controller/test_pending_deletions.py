@@ -160,6 +160,20 @@ def test_a_broker_that_could_not_delete_is_told_again() -> None:
     assert world.pending_deletions == {}
 
 
+def test_a_new_topic_of_that_name_that_goes_itself_is_not_made_where_the_old_data_has_gone() -> None:
+    """Its deletion failed there, and is asked for again later than that of the old data."""
+    world = left_behind()
+    world.start(3)
+    world.stopped(3, "d-0", error=ErrorCode.KAFKA_STORAGE_ERROR)
+    world.now_ms += RETRY_MS // 2
+    create_again(world, 3, 1)
+    delete(world, "d")
+    world.stopped(3, "d-0", error=ErrorCode.KAFKA_STORAGE_ERROR)
+    world.now_ms += RETRY_MS // 2
+    assert told(world.step(Tick()), 3) == ["StopReplica"]
+    assert "LeaderAndIsr" not in told(world.stopped(3, "d-0"), 3)
+
+
 def test_a_member_of_the_isr_keeps_what_it_has_whatever_the_node_says() -> None:
     """An Apache controller led in between; it made a topic of that name there, and cleaned nothing up for us."""
     world = left_behind()

@@ -177,6 +177,21 @@ def test_members_whose_sessions_end_together_fit_into_batches_with_the_expressio
     assert GROUP not in bench.coordinator.shard.consumer_groups or not members_of(bench)
 
 
+def test_of_members_that_do_not_fit_into_one_batch_none_is_forgotten_while_somebody_else_waits() -> None:
+    """Their deadlines have passed, and no timer is left: they would be members for ever."""
+    bench = Bench(max_append_bytes=3_000)
+    group_of(bench, *[letter * 600 for letter in "ABC"])
+    bench.held = True
+    bench.ask(join("late"), 1)
+    bench.now_ms += bench.settings.consumer_session_timeout_ms
+    bench.step(Tick())
+    waits = bench.ask(beat("nobody", 1), 1)
+    while bench.waiting:
+        bench.commit()
+    assert bench.answers.pop(waits).error_code == ErrorCode.UNKNOWN_MEMBER_ID
+    assert members_of(bench) == {"late"}
+
+
 def sessions_end_in_batches(bench: Bench, *, most_bytes: int) -> None:
     """Of all members at the same time."""
     bench.held = True
@@ -367,6 +382,27 @@ def test_a_group_whose_append_timed_out_answers_nobody_until_its_fate_is_known()
     bench.wait(bench.settings.consumer_session_timeout_ms)
     bench.commit()
     assert not described(bench).members, "a member that came late has a session like any other"
+
+
+@pytest.mark.parametrize("is_committed", [True, False])
+def test_behind_an_append_whose_fate_came_late_who_comes_waits_for_the_next_one(is_committed: bool) -> None:
+    """Told to come again, it would be told so whenever somebody else is just being written."""
+    bench = Bench(held=True)
+    bench.ask(join("A"), 1)
+    late = bench.waiting[0]
+    bench.step_late()
+    if is_committed:
+        bench.commit_late(late)
+    else:
+        bench.fail_late(late)
+
+    bench.ask(join("B"), 1)
+    waits = bench.ask(join("C"), 1)
+
+    assert waits not in bench.answers
+    bench.commit()
+    bench.commit()
+    assert bench.answers.pop(waits).error_code == ErrorCode.NONE
 
 
 def test_the_session_of_a_member_that_is_told_to_come_again_does_not_end_by_that_and_one_of_who_is_silent_does() -> (

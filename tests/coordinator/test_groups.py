@@ -678,6 +678,31 @@ def test_a_static_member_that_comes_back_before_the_assignment_makes_everybody_j
     assert bench.answers.pop(back).generation_id == generation + 1
 
 
+def test_a_static_member_that_is_away_in_a_generation_is_not_removed_for_its_silence_in_the_one_before() -> (
+    None
+):
+    """Its session decides (KIP-345)."""
+    bench = Bench()
+    away = bench.answers.pop(bench.join(instance="i", session_ms=100_000)).member_id
+    leader, _ = bench.new_member()
+    bench.answers.pop(bench.join(away, instance="i", session_ms=100_000))
+    assert away in bench.group.unsynced
+    _, third = bench.new_member()
+    again = bench.join(leader)
+    bench.wait(20_000)
+    generation = bench.answers.pop(again).generation_id
+    others = [leader, bench.answers.pop(third).member_id]
+    for one in others:
+        bench.sync(one, generation, {one: b"all"})
+
+    for _ in range(5):
+        bench.wait(5_000)
+        for one in others:
+            assert bench.heartbeat(one) == ErrorCode.NONE
+
+    assert bench.state() == "Stable" and away in bench.group.members
+
+
 def test_an_assignment_that_is_committed_when_another_generation_has_begun_is_nobodys() -> None:
     bench = Bench(held=True)
     leader, call = bench.new_member()

@@ -172,6 +172,22 @@ def test_a_cut_near_the_end_of_a_large_segment_starts_from_a_mark(
         assert all(at <= offset for at, _ in log.producer_marks)
 
 
+def test_a_new_segment_gets_marks_as_soon_as_it_has_so_much(
+    disk: Disk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else a cut near its end walks over as much as the segment before had."""
+    monkeypatch.setattr("odradek.log.appending.PRODUCER_MARK_BYTES", 500)
+    disk.config.segment_bytes = 1 << 20
+    log = disk.create()
+    for n in range(30):
+        produce(log, idempotent(n))
+    log.roll(NOW)
+    begins = log.log_end_offset
+    for n in range(30, 40):
+        produce(log, idempotent(n))
+    assert log.producer_marks and all(at > begins for at, _ in log.producer_marks)
+
+
 def of_many_producers(disk: Disk, count: int) -> tuple[PartitionLog, list[bytes]]:
     """One segment, as a clean stop and a start leave it; and the producers as they were at each offset."""
     disk.config.segment_bytes = 1 << 30
@@ -413,7 +429,8 @@ def test_starting_anew_leaves_nothing_of_the_old(disk: Disk) -> None:
     follow(log, batch(base_offset=1000, leader_epoch=9))
     assert offsets(log) == [1000] and log.epochs.entries == [(9, 1000)]
     log.segments.purge()
-    assert sorted(name for name in disk.names() if name.endswith(".log")) == ["00000000000000001000.log"]
+    for kind in (".log", ".snapshot"):
+        assert [name for name in disk.names() if name.endswith(kind)] == [f"00000000000000001000{kind}"]
     assert state(disk.open(log_start_offset=1000).log)["end"] == 1001
 
 

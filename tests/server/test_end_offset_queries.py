@@ -33,11 +33,12 @@ def test_who_knows_no_such_epoch_or_refuses_is_asked_where_its_log_ends() -> Non
     told = decode_end_offsets(BROKER, memoryview(answer.encode(VERSIONS[OFFSET_FOR_LEADER_EPOCH])))
     assert told.ends == {KNOWN: (3, 10)}
     asked = AskEndOffsets(
-        BROKER, BrokerEpoch(25), tuple((tp, LeaderEpoch(3)) for tp in (KNOWN, UNDEFINED, REFUSED))
+        BROKER, BrokerEpoch(25), tuple((tp, LeaderEpoch(3)) for tp in (KNOWN, UNDEFINED, REFUSED)), 7
     )
     again = second_question(asked, told)
     assert again is not None and again.partitions == (UNDEFINED, REFUSED)
     assert (again.broker, again.broker_epoch) == (BROKER, 25)
+    assert again.number == 7, "of a later election's question this says nothing"
     assert second_question(again, told) is None, "asked once"
 
 

@@ -75,11 +75,61 @@ class Asker:
     def next_request(self, now_ms: int) -> bytes | None:
         return self.frames.pop(0) if self.frames else None
 
-    def wake_at_ms(self, now_ms: int) -> None:
+    def wake_at_ms(self, now_ms: int) -> int | None:
         return None
 
     def connection_lost(self, now_ms: int) -> None:
         self.lost += 1
+
+
+class Delayed(Asker):
+    """One that has something to ask a minute after it was asked what."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked = 0
+
+    def next_request(self, now_ms: int) -> bytes | None:
+        self.asked += 1
+        return None
+
+    def wake_at_ms(self, now_ms: int) -> int | None:
+        return now_ms + 60_000
+
+
+def test_whoever_is_delayed_again_is_asked_again() -> None:
+    async def main() -> None:
+        loop = cast(ShiftedLoop, asyncio.get_running_loop())
+        connected = asyncio.Event()
+        server = await asyncio.start_server(lambda reader, writer: held.append(writer), "127.0.0.1", 0)
+        held: list[asyncio.StreamWriter] = []
+        leaders = Fetchers(
+            environment=Environment(loop),
+            pool=BufferPool(),
+            after_turn=lambda: None,
+            connect_timeout_ms=60_000,
+            silence_timeout_ms=1_000_000,
+            log=LimitedLog(logging.getLogger("odradek.server"), loop.time),
+            metrics=Metrics(),
+            on_lost=lambda broker: None,
+            on_connected=lambda broker: connected.set(),
+        )
+        delayed: Any = Delayed()
+        port = server.sockets[0].getsockname()[1]
+        leaders.start(LEADER, Endpoint("PLAINTEXT", "PLAINTEXT", "127.0.0.1", port), delayed)
+        await connected.wait()
+        for times in (1, 2, 3):
+            assert delayed.asked == times
+            loop.ahead_s += 61
+            for _ in range(5):
+                await asyncio.sleep(0)
+        leaders.stop_all()
+        for writer in held:
+            writer.close()
+        server.close()
+
+    with asyncio.Runner(loop_factory=ShiftedLoop) as runner:
+        runner.run(main())
 
 
 def test_a_leader_is_given_up_for_its_silence_and_not_for_that_of_who_asked_nothing() -> None:

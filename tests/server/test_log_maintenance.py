@@ -254,6 +254,38 @@ def test_only_logs_to_which_something_came_are_asked_whether_a_flush_is_due(
     asyncio.run(scenario())
 
 
+def test_a_log_that_was_flushed_for_an_acknowledgement_is_flushed_in_the_background_from_then_on() -> None:
+    settings = BrokerSettings({})
+    logs = LogManager(
+        [MemoryDisk().root],
+        settings,
+        topic_settings=lambda topic: TopicSettings(settings, {"flush.ms": "1500"}),
+    )
+    logs.load(0)
+
+    async def scenario() -> None:
+        environment = Environment()
+        disk = maintenance(
+            logs,
+            environment,
+            BrokerSettings({"odradek.log.scrub.bytes.per.second": "0"}),
+            on_flushed=lambda effect, error: effect.log.commit_flush(effect.plan, environment.time_ms),
+        )
+        log = logs.get_or_create(TopicPartition("t", 0), now_ms=environment.time_ms)
+        produce(log, batch())
+        disk.flush(FlushLog(0, log.topic_partition, log, log.plan_flush()))
+        await disk.finish()
+        assert log.recovery_point == 1
+        produce(log, batch())
+        for _ in range(3):
+            environment.time_ms += 1_000
+            disk.housekeep()
+            await disk.finish()
+        assert log.recovery_point == 2
+
+    asyncio.run(scenario())
+
+
 def test_a_flush_that_ends_in_a_mistake_of_ours_keeps_no_other_log_from_being_asked(
     caplog: pytest.LogCaptureFixture,
 ) -> None:

@@ -192,12 +192,17 @@ def test_who_was_bounced_is_not_asked_what_its_former_life_owed() -> None:
         outboxes.brokers_are([registered(broker)])
         outboxes.send([stop(7)])
         await broker.until(lambda: len(broker.told) == 1)
+        (former,) = broker.writers
         broker.is_silent = False
         outboxes.brokers_are([registered(broker, epoch=30)])
         outboxes.send([stop(8, epoch=30)])
         await broker.until(lambda: len(heard) == 1)
 
         assert numbers(heard) == [8] and outboxes.unanswered() == {2: 0}
+        async with asyncio.timeout(
+            20
+        ):  # a request that is not answered closes it after 30 s, and is sent again
+            await former.wait_closed()
 
     scenario(body)
 
