@@ -126,8 +126,6 @@ class BrokerStartup(Task):
 
     def commit_done(self, context: ControllerContext, outcomes: dict[object, object], now_ms: int) -> None:
         commit_notified(context, outcomes, now_ms)
-        for registration in self.registrations:
-            context.last_epochs.pop(registration.broker_id, None)
 
     def follow_up(self, context: ControllerContext, outcomes: dict[object, object]) -> tuple[Event, ...]:
         """Row 106: reassignments that touch the new brokers go on."""

@@ -116,7 +116,7 @@ class ControllerContext:
     brokers: dict[BrokerId, BrokerRegistration] = field(
         default_factory=dict
     )  # registered, also shutting down
-    last_epochs: dict[BrokerId, BrokerEpoch] = field(default_factory=dict)  # of brokers that are gone
+    last_epochs: dict[BrokerId, BrokerEpoch] = field(default_factory=dict)  # of those that were gone once
     # Invariant: a part of `brokers`.
     shutting_down_brokers: set[BrokerId] = field(default_factory=set)
     offline_directories: dict[BrokerId, frozenset[TopicPartition]] = field(default_factory=dict)

@@ -113,8 +113,6 @@ def _beat(shard: Shard, asked: Asked, request: ConsumerGroupHeartbeatRequest, no
     draft = Draft(shard, request.group_id, now_ms)
     if draft.group is None:
         _begin(draft, request)
-    elif draft.group.removals_in_flight:
-        raise _refused(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"Group {request.group_id} is being deleted.")
     owned = _owned(request)
     member_id = request.member_id or short_id(asked.unique)
     member_id, before = _member(draft, request, member_id, owned)

@@ -57,8 +57,6 @@ def deadlines_passed(shard: Shard, timers: Sequence[Timer], now_ms: int) -> None
     gone, later = members[:count], members[count:]
     for member_id in later:
         shard.wait(group_id, passed[member_id])
-    for member_id in gone:
-        group.drop_deadline(kind, member_id)
     is_session = kind is Kind.CONSUMER_SESSION
     if len(gone) == 1:
         why = (

@@ -319,7 +319,7 @@ class Producers:
         return gone
 
     def forget_ended_before(self, offset: int) -> None:
-        """Their markers are decided for good: committed, or deleted. Whoever moves the high watermark says so, for of a log
+        """Their markers are decided for good: committed. Whoever moves the high watermark says so, for of a log
         that nobody reads nobody asks what is stable."""
         if self._ended and self._ended[0].last_offset < offset:
             self._ended = self._ended[bisect_left(self._ended, offset, key=_last_offset) :]

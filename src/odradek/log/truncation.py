@@ -170,7 +170,6 @@ def delete_records_before(log: LogState, offset: int) -> int:
         if epochs.truncate_from_start(offset):
             log.write_epochs(epochs)
         log.log_start_offset = offset
-        log.producers.forget_ended_before(offset)
         drop_segments_below(log, offset)
     return log.log_start_offset
 

@@ -222,7 +222,6 @@ class MemorySession(SessionBase):
     def _end(self, state: SessionState) -> None:
         if self._is_over:
             return
-        self._held.clear()
         self._become(state)
 
 
