@@ -10,9 +10,11 @@ import pytest
 
 from odradek.broker import effects as fx
 from odradek.broker import log_retries
+from odradek.broker.pending_calls import PendingCalls
 from odradek.broker.replica_manager import Stop
 from odradek.log import files
 from odradek.log.errors import CorruptLog, NoDescriptor, StorageError
+from odradek.log.partition_log import PartitionLog
 from odradek.model.error_codes import ErrorCode
 from odradek.model.ids import EPOCH_DURING_DELETE, NO_EPOCH, NO_TOPIC_ID, TopicPartition
 from tests.broker.world import T0, World, batch, told
@@ -781,6 +783,32 @@ def test_a_want_of_memory_to_say_what_can_be_used_again_loses_nothing_of_it(
     assert registered_again(unopened, 2) == []
     unopened.advance(log_retries.FIRST_MS)
     assert len(registered_again(unopened, 2)) == 1
+
+
+def test_a_want_of_another_day_is_met_as_soon_as_the_first_was() -> None:
+    class NoDescriptors:
+        offline_directories: dict[str, StorageError] = {}
+
+        def is_unopened(self, topic_partition: TopicPartition) -> bool:
+            return False
+
+        def get_or_create(self, *_: object, **__: object) -> PartitionLog:
+            raise NoDescriptor("too many")
+
+    wanted = TopicPartition("t", 0)
+    retries = log_retries.LogRetries(NoDescriptors(), {}, [], PendingCalls())  # type: ignore[arg-type]
+    now_ms = 0
+    retries.later(wanted, NO_TOPIC_ID, now_ms)
+    while retries.wait_ms < log_retries.MOST_MS:
+        assert retries.due_ms is not None
+        now_ms = retries.due_ms
+        retries.tick(now_ms)
+    assert retries.due_ms is not None
+    retries.forget(wanted)
+    retries.tick(retries.due_ms)
+    now_ms = retries._wanted_at_ms + 2 * log_retries.MOST_MS + 1
+    retries.later(wanted, NO_TOPIC_ID, now_ms)
+    assert retries.due_ms == now_ms + log_retries.FIRST_MS
 
 
 def test_replicas_that_can_be_used_do_not_wait_for_logs_that_take_long_to_recover(unopened: World) -> None:

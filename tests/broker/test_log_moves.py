@@ -244,6 +244,37 @@ def test_flushes_of_the_log_in_use_do_not_wait_for_one_of_its_copy_that_could_no
     assert T0 in world[1].logs.futures.logs, "it goes on"
 
 
+def test_flushes_of_the_log_in_use_do_not_wait_for_a_copy_behind_whose_last_one_there_is_no_room(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = World(tmp_path, brokers=(1,), directories="2")
+    world.configs["topics", "t"] = {"flush.messages": "1"}
+    world.lead(1, isr=(1,), replicas=(1,), is_new=True)
+    world.copies = False
+    ask(world, second(world))
+    (first_flush,) = steps(world)
+    world.produce(1, b"a")
+    (flush,) = steps(world)
+    do(world, flush)
+    world.settle()
+    do(world, first_flush)
+    (read,) = steps(world)
+    do(world, read)
+    (last,) = steps(world)
+    meanwhile = world.produce(1, b"b")
+    world.settle()
+    assert steps(world) == []
+    monkeypatch.setattr(OsDirectory, "space", lambda directory: (1 << 40, 0))
+    do(world, last)
+    world.settle()
+    for flush in steps(world):
+        do(world, flush)
+    world.settle()
+
+    assert where(world) == first(world)
+    assert world.produced(meanwhile) == (ErrorCode.NONE, 1)
+
+
 def test_a_copy_that_is_cut_has_its_checkpoints_lowered_by_a_thread(
     tmp_path: Path, checkpoints_written: list[str]
 ) -> None:
@@ -699,6 +730,8 @@ def test_the_place_of_one_that_is_cancelled_goes_to_the_next(tmp_path: Path) -> 
     world.copies = False
     for index, home in enumerate(homes):
         ask(world, next(path for path in world[1].log_dirs if path != home), index=index)
+    world.advance(10)
+    assert world[1].broker.replicas.moves.due_ms is None, "the others wait for the first"
     ask(world, homes[0])
     world.copies = True
     world.advance(10)

@@ -287,6 +287,24 @@ def test_a_leader_that_remembers_enough_forgets_the_oldest_and_asks_again(
     assert len(world[LEADER].broker.verifications._added) == 1
 
 
+def test_a_question_whose_batch_is_in_the_log_takes_no_room_from_those_that_are_under_way(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(verifications, "MOST_OPEN", 2)
+    producer = init(world)
+    assert write(world, producer, b"a", 0) == 0
+    partition = world[LEADER].partition()
+    questions = verifications.Verifications()
+    waits, writes, comes = (
+        verifications.Writer(*one, 0) for one in ((producer[0] + 1, 0), producer, (producer[0] + 2, 0))
+    )
+    verified = questions.begin(partition, waits, is_adding=True)
+    questions.begin(partition, writes, is_adding=True)
+    questions.opened(partition, writes, is_added=True)
+    questions.begin(partition, comes, is_adding=True)
+    assert questions.still_holds(partition, waits, verified)
+
+
 def test_a_partition_is_added_also_where_nothing_is_verified(tmp_path: Path) -> None:
     world = made(tmp_path, transaction_partition_verification_enable="false")
     producer = init(world)

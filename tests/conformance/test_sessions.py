@@ -46,6 +46,15 @@ async def test_a_closed_session_takes_its_ephemerals_with_it(world: World) -> No
 
 
 @on_every_store
+async def test_who_has_stopped_listening_does_not_hear_of_the_end(world: World) -> None:
+    session = await world.open()
+    heard: list[SessionState] = []
+    session.listen(on_session=heard.append)()
+    await session.close()
+    assert session.state is SessionState.CLOSED and not heard
+
+
+@on_every_store
 async def test_a_lost_session_takes_its_ephemerals_in_one_transaction(world: World) -> None:
     watcher, owner = await world.open(), await world.open()
     await owner.multi([Create("/e1", ephemeral=True), Create("/e2", ephemeral=True), Create("/kept")])

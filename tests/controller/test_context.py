@@ -1,6 +1,7 @@
 """Memory: what it costs, what it indexes, and that a copy is a copy."""
 
 import tracemalloc
+from collections.abc import Iterable
 
 import pytest
 
@@ -52,6 +53,25 @@ def test_a_failed_disk_on_which_nothing_is_left_is_none() -> None:
     assert not context.all_log_dirs_online()
     context.commit_topic_gone("t")
     assert context.all_log_dirs_online()
+
+
+def test_the_partitions_of_a_topic_that_goes_leave_a_failed_disk_together() -> None:
+    """One by one, each would copy all that is left there."""
+
+    class Failed(frozenset[TopicPartition]):
+        copies = 0
+
+        def difference(self, *others: Iterable[object]) -> frozenset[TopicPartition]:
+            Failed.copies += 1
+            return Failed(super().difference(*others))
+
+    context = three("t", [1, 2], [1, 2], [1, 2]).context
+    context.offline_directories[BrokerId(2)] = Failed(
+        {*(tp(f"t-{index}") for index in range(3)), tp("other-0")}
+    )
+    context.commit_topic_gone("t")
+    assert context.offline_directories[BrokerId(2)] == {tp("other-0")}
+    assert Failed.copies == 1
 
 
 def test_settings_of_a_topic_override_those_of_the_cluster() -> None:

@@ -203,6 +203,20 @@ def test_an_offset_of_a_deleted_topic_that_was_on_its_way_goes_when_it_has_come(
     assert fetched(bench) == []
 
 
+def test_a_topic_that_was_made_again_is_not_looked_after_as_one_that_was_deleted() -> None:
+    """Else all groups that are just committing to it would be looked at each second."""
+    bench = Bench()
+    bench.commit_offset(5)
+    bench.step(TopicsDeleted(frozenset(("t",))))
+    bench.wait(5_000)
+    bench.held = True
+    bench.commit_offset(6)
+    interval_ms = bench.settings.offsets_retention_check_interval_ms
+    bench.wait(interval_ms)
+    due_ms = bench.coordinator.next_deadline_ms()
+    assert due_ms is not None and due_ms - bench.now_ms > interval_ms // 2
+
+
 @pytest.mark.behaviour("O17")
 def test_an_offset_of_a_deleted_topic_that_a_transaction_holds_goes_when_that_has_ended() -> None:
     bench = Bench()

@@ -4,7 +4,13 @@ from collections.abc import Callable
 
 import pytest
 
-from odradek.log.checkpoints import DIRECTORY_MOVES, OFFSET_GAPS, TRANSACTION_INDEX_SIZES, moves_to_bytes
+from odradek.log.checkpoints import (
+    DIRECTORY_MOVES,
+    OFFSET_GAPS,
+    RECOVERY_POINT,
+    TRANSACTION_INDEX_SIZES,
+    moves_to_bytes,
+)
 from odradek.log.log_manager import LogManager
 from odradek.log.memory_files import MemoryDisk
 from odradek.log.partition_log import PartitionLog
@@ -54,6 +60,11 @@ class Lives:
 @pytest.fixture
 def lives() -> Lives:
     return Lives()
+
+
+def test_behind_a_stop_in_order_all_counts_as_flushed_whatever_became_of_the_checkpoint(lives: Lives) -> None:
+    lives.disk.root.remove(RECOVERY_POINT)
+    assert [log.recovery_point for log in lives.begin().logs.values()] == [3, 3]
 
 
 def test_a_log_that_nobody_writes_to_costs_the_next_stop_nothing(lives: Lives) -> None:

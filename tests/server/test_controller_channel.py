@@ -157,6 +157,19 @@ def test_another_controller_means_that_the_old_one_will_not_answer() -> None:
     run(body)
 
 
+def test_a_controller_that_is_elected_while_the_former_one_is_asked_for_its_versions_is_asked_for_its_own() -> (
+    None
+):
+    async def body(scene: Scene, controller: FakeController, endpoint: Endpoint) -> None:
+        scene.channel.controller_is(BrokerId(1), endpoint)
+        scene.ask()
+        scene.channel.controller_is(BrokerId(2), endpoint)
+        await scene.until(1)
+        assert scene.answers[0] is not None
+
+    run(body)
+
+
 def test_numbers_rise_from_one_controller_to_the_next() -> None:
     """One that is elected again remembers which it has read (`broker/proposal_order`)."""
 

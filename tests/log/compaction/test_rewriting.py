@@ -46,6 +46,14 @@ def test_of_a_key_the_last_record_stays_with_its_offset_and_timestamp() -> None:
     assert second.size_bytes == len(data) - next(p for p, h in iter_batches(data) if h.base_offset == 3)
 
 
+def test_the_largest_timestamp_of_a_batch_is_that_of_what_is_left_in_it() -> None:
+    """Whoever asks for an offset by its time is sent to that batch, and retention counts from there."""
+    left = clean(batch(0, (b"a", b"1"), (b"b", b"1")) + batch(2, (b"b", b"2")) + END).data
+
+    assert shown(left)[0] == (0, b"a", b"1")
+    assert next(header for _, header in iter_batches(left)).max_timestamp == 0
+
+
 @pytest.mark.behaviour("L5")
 def test_timestamps_that_64_bits_have_wrapped_stay_as_they_are_read() -> None:
     """Nothing but the first record of a large batch was looked at when it came, where the topic was not compacted then."""
