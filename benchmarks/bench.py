@@ -16,6 +16,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 from typing import Protocol
 
@@ -128,9 +129,6 @@ class Bench:
             self.why_not["apache"] = problem
         quick = options.quick
         self.repeats = options.repeats or (2 if quick else 3)
-        self.large = librdkafka.Records(100_000 if quick else 500_000, 1024)
-        self.medium = librdkafka.Records(50_000 if quick else 300_000, 1024)
-        self.small = librdkafka.Records(400_000 if quick else 2_000_000, 100)
         self.load_s = 2.0 if quick else 4.0
         self.gigabytes = 1.0 if quick else 10.0
         self.partitions = 200 if quick else 1000
@@ -155,14 +153,30 @@ class Bench:
                 cell = self.rows[key].cell
                 self.rows[key] = Row(replace(cell, title=cell.title.replace(whole, small)))
 
+    # A gigabyte together, made for whoever asks.
+    @cached_property
+    def large(self) -> librdkafka.Records:
+        return librdkafka.Records(100_000 if self.options.quick else 500_000, 1024)
+
+    @cached_property
+    def medium(self) -> librdkafka.Records:
+        return librdkafka.Records(50_000 if self.options.quick else 300_000, 1024)
+
+    @cached_property
+    def small(self) -> librdkafka.Records:
+        return librdkafka.Records(400_000 if self.options.quick else 2_000_000, 100)
+
     def wants(self, *measured: str) -> bool:
         return not self.options.only or any(name in self.options.only for name in measured)
 
-    def run(self) -> None:
+    def calibrate(self) -> None:
         say("calibration")
         self.calibration = calibration.calibrate(self.options.dir, self.large, self.small, 3)
         for name, value in self.calibration.items():
             say(f"  {name} {number(value)}")
+
+    def run(self) -> None:
+        self.calibrate()
         if self.wants("P1", "P2", "P6", "P8"):
             self.one_broker()
         if self.wants("P4", "P7", "P8", "P21"):
