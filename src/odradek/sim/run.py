@@ -179,6 +179,7 @@ def run(
     )
     world.threads_run_out = plan.has(frozenset({"threads_run_out"}))
     world.requests_take_ns = REQUEST_NS if plan.times_requests else 0
+    world.counts_steps = plan.is_metered
     if not plan.has_send_buffers:
         world.network.send_buffer_bytes = 0
     if prepare is not None:

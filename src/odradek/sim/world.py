@@ -365,6 +365,7 @@ class World:
         self.settings = dict(settings or {})
         self.threads_run_out = False  # now and then (`sim.threads`)
         self.requests_take_ns = 0  # by the stopwatch of a broker
+        self.counts_steps = False  # of each turn (`sim.meter`)
         # Brokers have a rack each, and leaders send consumers to the replicas in theirs.
         self.has_racks = "replica.selector.class" in self.settings
         self.store_notices_death = store_notices_death
