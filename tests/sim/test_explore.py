@@ -264,7 +264,7 @@ def test_what_was_searched_is_gone_with_its_model() -> None:
 def test_whoever_has_the_smaller_id_is_left_open() -> None:
     """Of two that come back at once the controller judges one after the other; renamed, it decides alike."""
     stored = Leadership(0, 0, (0, 1), 0, isr_broker_epochs=(1, 1))
-    value, there = ControllerValue(True, 1, ((0, 1), (1, 1)), stored), ((0, 2), (1, 2))
+    value, there = ControllerValue(True, 1, ((0, 1, -1), (1, 1, -1)), stored), ((0, 2, -1), (1, 2, -1))
     controllers, names = Controllers(2, 1), (1, 0)
     decided = controllers.brokers_changed(value, there)
     assert {d.renamed(names) for d in controllers.brokers_changed(value.renamed(names), there)} == decided

@@ -317,7 +317,7 @@ class _Retelling:
         for step in self.steps:
             before, after = self._controller(step.before), self._controller(step.after)
             if after.stored.leader not in (before.stored.leader, -1):
-                live = {b for b, _ in after.live}
+                live = set(after.lives)
                 members = {b for b in before.stored.isr if b in live} or set(after.stored.isr)
                 could = {self.names[b] for b in members} if before.live != after.live else set(self.brokers)
                 elections.append((self.names[after.stored.leader], could))

@@ -7,6 +7,7 @@ from odradek.sim.explore.symmetry import Symmetry
 from odradek.sim.explore.values import (
     COMMITTED,
     AlterPartitionAnswer,
+    EndOffsetQuestion,
     FetchAnswer,
     FetchMessage,
     LeaderAndIsrMessage,
@@ -35,8 +36,7 @@ class BrokerMoves(Symmetry):
         assert isinstance(about, LeaderAndIsrMessage)
         after, registers_again = self.replicas.become(broker, value, about)
         if registers_again:
-            epoch = after.broker_epoch + 1
-            after = after._replace(broker_epoch=epoch, registered=epoch)
+            after = self.replicas.registered_again(after)
         number = self.replica_values.number(after)
         what = "BecomeLeader" if about.leader == broker else "BecomeFollower"
         what = "BrokerRegisters" if registers_again else what
@@ -121,6 +121,15 @@ class BrokerMoves(Symmetry):
         # What is answered is the last copy: the controller obeys none of the others.
         answered = () if self.reads_former_proposals else (self.messages.number(about.asked),)
         return [Step(label, number, (message, *answered), self._proposal(broker, number))]
+
+    def _answer_end_offset(self, broker: int, replica: int, message: int) -> list[Step]:
+        about = self.messages.of[message]
+        assert isinstance(about, EndOffsetQuestion)
+        answer = self.replicas.end_offset(broker, self.replica_values.of[replica], about)
+        if answer is None:
+            return []
+        label = f"BrokerAnswersEndOffset({broker}, last_epoch={answer.last_epoch}, end={answer.log_end_offset})"
+        return [Step(label, replica, (message,), (self.messages.number(answer),))]
 
     def _late_fetch(self, broker: int, replica: int, present: tuple[int, ...]) -> tuple[int, ...]:
         """What the follower has asked, if its connection is lost now and the request is still on its way. One it

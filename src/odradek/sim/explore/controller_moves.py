@@ -19,6 +19,8 @@ from odradek.sim.explore.values import (
     AlterPartitionMessage,
     ControllerValue,
     Deposed,
+    EndOffsetAnswer,
+    Registered,
 )
 
 
@@ -39,13 +41,15 @@ class ControllerMoves(InFlight):
         # By the controller, or -1 less the message that it answers, and the identity of what it decides.
         self._names: dict[tuple[int, int], str] = {}
 
-    def _controller_moves(self, state: State) -> Iterator[Move]:
+    def _controller_moves(self, state: State, *, may_be_over: bool) -> Iterator[Move]:
+        """`may_be_over`: the patience with those that were asked what they hold."""
         value = self.controller_values.of[state.controller]
         registered = self._registered(state.replicas)
         proposals = [m for m in self.parts(state.messages)[-1] if self._is_proposal(m)]
+        answers = [m for m in self.parts(state.messages)[-1] if self._is_end_offset(m)]
         counted = self.counted(state.counts)
         if value.deposed is not None:
-            yield from self._deposed_moves(state, value.deposed, proposals)
+            yield from self._deposed_moves(state, value.deposed, proposals, answers)
         if not value.is_acting:
             for decision in self.decisions("elected", state.controller, registered):
                 yield self._decided("ControllerElected", state, decision)
@@ -55,7 +59,7 @@ class ControllerMoves(InFlight):
             gone = self._remember(("gone", state.controller), lambda: self._gone(value))
             yield self._without_controller("ControllerCrash", state, gone)
         if value.deposed is None and counted[DEPOSAL] >= 0:
-            old = Deposed(value.epoch, value.live, value.stored, registered)
+            old = Deposed(value.epoch, value.live, value.stored, registered, value.poll)
             for decision in self.decisions("elected", state.controller, registered):
                 decision = decision._replace(after=decision.after._replace(deposed=old))
                 label = "ControllerElected, the one before does not notice"
@@ -82,12 +86,26 @@ class ControllerMoves(InFlight):
                 if decision.answer is not None:
                     yield self._decided(label, state, decision, answers=True)
 
+        for message in answers:
+            said = self.messages.of[message]
+            assert isinstance(said, EndOffsetAnswer)
+            if said.controller_epoch == value.epoch:
+                for decision in self.decisions("end_offset_answered", state.controller, message):
+                    label = f"ControllerHearsEndOffset(from={said.source}, leader={decision.after.stored.leader})"
+                    yield self._decided(label, state, decision, removes=frozenset([message]))
+        if value.poll is not None and may_be_over:
+            for decision in self.decisions("patience_ended", state.controller, ()):
+                label = f"PatienceEnds(leader={decision.after.stored.leader})"
+                yield self._decided(label, state, decision)
+
     def _is_asked(self, epoch: int, about: AlterPartitionMessage, state: State) -> bool:
         """By whoever sent it: of two controllers a leader asks the one it has heard of."""
         source = self.replica_values.of[state.replicas[about.source]]
         return not self.scope.deposals or not source.is_alive or source.asks == epoch
 
-    def _deposed_moves(self, state: State, old: Deposed, proposals: list[int]) -> Iterator[Move]:
+    def _deposed_moves(
+        self, state: State, old: Deposed, proposals: list[int], answers: list[int]
+    ) -> Iterator[Move]:
         value = self.controller_values.of[state.controller]
 
         def moves(what: str, label: str, message: int = -1) -> Iterator[Move]:
@@ -100,6 +118,14 @@ class ControllerMoves(InFlight):
                 if decision.answer is not None:
                     yield self._decided(label, state, decision, answers=True)
 
+        if old.poll is not None:
+            yield from moves("patience_ended", "OldControllerPatienceEnds")
+        for message in answers:
+            said = self.messages.of[message]
+            assert isinstance(said, EndOffsetAnswer)
+            if said.controller_epoch == old.epoch:
+                label = f"OldControllerHearsEndOffset(from={said.source})"
+                yield from moves("end_offset_answered", label, message)
         if old.live != old.will_hear:
             yield from moves("brokers_changed", "OldControllerHearsOfBrokers")
         yield from moves("elect_preferred", "OldControllerElectsLeader")
@@ -111,9 +137,11 @@ class ControllerMoves(InFlight):
                     "alter_partition", f"OldControllerAlterPartition(from={about.source})", message
                 )
 
-    def _registered(self, replicas: tuple[int, ...]) -> tuple[tuple[int, int], ...]:
+    def _registered(self, replicas: tuple[int, ...]) -> Registered:
         of = self.replica_values.of
-        return tuple([(b, of[r].registered) for b, r in enumerate(replicas) if of[r].registered])
+        return tuple(
+            [(b, of[r].registered, of[r].clean_epoch) for b, r in enumerate(replicas) if of[r].registered]
+        )
 
     def decisions(self, what: str, controller: int, about: Any) -> list[Decision]:
         key = (what, controller, about)
@@ -129,8 +157,14 @@ class ControllerMoves(InFlight):
             elif what == "deposed":
                 kind, number = about
                 asked = self.messages.of[number] if number >= 0 else None
-                assert asked is None or isinstance(asked, AlterPartitionMessage)
+                assert asked is None or isinstance(asked, AlterPartitionMessage | EndOffsetAnswer)
                 made = self.controllers.deposed(value, kind, asked)
+            elif what == "patience_ended":
+                made = self.controllers.patience_ended(value)
+            elif what == "end_offset_answered":
+                said = self.messages.of[about]
+                assert isinstance(said, EndOffsetAnswer)
+                made = self.controllers.end_offset_answered(value, said)
             else:
                 message = self.messages.of[about]
                 assert isinstance(message, AlterPartitionMessage)
@@ -180,10 +214,10 @@ class ControllerMoves(InFlight):
             return f"ControllerElectLeader(leader={new.leader}, epoch={new.leader_epoch}, isr={new.isr})"
         if old.isr != new.isr:
             return f"ControllerShrinkIsr(isr={new.isr}, epoch={new.leader_epoch})"
-        return f"ControllerHearsOfBrokers({', '.join(str(b) for b, _ in decision.after.live)})"
+        return f"ControllerHearsOfBrokers({', '.join(str(b) for b in decision.after.lives)})"
 
     def _gone(self, value: ControllerValue) -> int:
-        return self.controller_values.number(value._replace(is_acting=False, live=()))
+        return self.controller_values.number(value._replace(is_acting=False, live=(), poll=None))
 
     def _without_controller(self, label: str, state: State, gone: int) -> Move:
         return self._controlled(label, state, gone, (), NOTHING, CONTROLLER_CRASH)
@@ -197,13 +231,14 @@ class ControllerMoves(InFlight):
         *,
         answers: bool = False,
         is_repeat: bool = False,
+        removes: frozenset[int] = NOTHING,
     ) -> Move:
         """`is_repeat`: what is obeyed is later than all that was read of its leader (`broker/proposal_order`), which does not wait
         for an answer to those any more."""
         outcome = self._outcomes.get(id(decision))
         if outcome is None:  # none of those that are remembered
             outcome = self._outcome(decision)
-        adds, removes = outcome.tells, NOTHING
+        adds = outcome.tells
         if (answers or (is_repeat and not self.reads_former_proposals)) and outcome.answer >= 0:
             told = outcome.answered
             about = self.parts(state.messages)[told]
@@ -227,17 +262,30 @@ class ControllerMoves(InFlight):
             present = self.message_sets.of[state.messages]
             messages = [*sorted(present - removes), *adds]
             return self._tidied(label, change, replicas, controller, present, messages, counted)
-        # Of what is in flight only proposals may be of no use now.
+        # Of what is in flight only what the controller asks, or is asked, may be of no use now.
         gone = [
             message
             for message in self.parts(state.messages)[-1]
-            if self._is_proposal(message) and not self._is_useful(message, replicas, controller)
+            if self._about[message][1] and not self._is_useful(message, replicas, controller)
         ]
         new = [m for m in adds if self._is_useful(m, replicas, controller)]
         return label, change, removes.union(gone), frozenset(new), counted, None
 
     def _is_proposal(self, message: int) -> bool:
-        return self._about[message][1]
+        return isinstance(self.messages.of[message], AlterPartitionMessage)
+
+    def _is_end_offset(self, message: int) -> bool:
+        return isinstance(self.messages.of[message], EndOffsetAnswer)
+
+    def _is_heard(self, about: EndOffsetAnswer, message: int, controller: int) -> bool:
+        value = self.controller_values.of[controller]
+        if value.is_acting and value.epoch == about.controller_epoch:
+            made = self.decisions("end_offset_answered", controller, message)
+        elif value.deposed is not None and value.deposed.epoch == about.controller_epoch:
+            made = self.decisions("deposed", controller, ("end_offset_answered", message))
+        else:
+            return False
+        return any(decision.after != value for decision in made)
 
     def _answers_proposal_of(self, message: int, broker: int) -> bool:
         about = self.messages.of[message]

@@ -9,14 +9,15 @@ from collections.abc import Callable, Iterator
 from itertools import permutations
 from typing import Any, NamedTuple
 
-from odradek.controller.broker_requests import LeaderAndIsrRequest
-from odradek.controller.context import ControllerSettings
+from odradek.controller.broker_requests import AskEndOffsets, LeaderAndIsrRequest
+from odradek.controller.context import ControllerContext, ControllerSettings, UncleanPoll
 from odradek.controller.core import ControllerCore
 from odradek.controller.effects import Answer, CreatePartitionState, Write, WritePartitionState
-from odradek.controller.events import Elected, Event, Requested, Stored, WriteAnswer
+from odradek.controller.events import Elected, EndOffsetsAnswered, Event, Requested, Stored, Tick, WriteAnswer
 from odradek.controller.failover import load_context
 from odradek.controller.settle import settle
 from odradek.controller.states import ReplicaState
+from odradek.controller.unclean import DEADLINE, PATIENCE_IN_DOUBT_MS
 from odradek.model.cluster import BrokerRegistration, LeaderAndIsr, ReplicaAssignment
 from odradek.model.controller_requests import AlterPartitionAnswer as AlterPartitionAnswers
 from odradek.model.controller_requests import (
@@ -26,7 +27,7 @@ from odradek.model.controller_requests import (
     IsrMember,
 )
 from odradek.model.facts import BrokersChanged, MetadataLoaded, StoredPartitionState, TopicAssignment
-from odradek.model.ids import BrokerEpoch, BrokerId, ControllerEpoch, LeaderEpoch, PartitionEpoch
+from odradek.model.ids import BrokerEpoch, BrokerId, ControllerEpoch, LeaderEpoch, Offset, PartitionEpoch
 from odradek.server.controller_writes import decode_answers, encode_writes
 from odradek.sim.explore.values import (
     TOPIC_ID,
@@ -34,9 +35,12 @@ from odradek.sim.explore.values import (
     AlterPartitionAnswer,
     AlterPartitionMessage,
     ControllerValue,
+    EndOffsetAnswer,
+    EndOffsetQuestion,
     LeaderAndIsrMessage,
     Leadership,
     Names,
+    Poll,
     Registered,
 )
 from odradek.store import api as store
@@ -45,6 +49,7 @@ from odradek.store.api import Create, Fence, Set
 from odradek.store.memory import Tree
 
 CONTROLLER = BrokerId(0)  # a machine of its own: what happens to brokers happens to no controller
+Telling = LeaderAndIsrMessage | EndOffsetQuestion
 
 
 class Decision(NamedTuple):
@@ -52,7 +57,7 @@ class Decision(NamedTuple):
     for a controller that dies between two of its writes."""
 
     after: ControllerValue
-    tells: tuple[LeaderAndIsrMessage, ...]
+    tells: tuple[Telling, ...]
     answer: AlterPartitionAnswer | None
     on_the_way: tuple[Leadership, ...]
 
@@ -71,24 +76,24 @@ class Controllers:
         self.orders = tuple(permutations(self.brokers))
         self.settings = ControllerSettings(min_insync_replicas=min_insync_replicas)
         # Controllers as they are between two events, by all they remember and the order of the assignment: forks of them act.
-        self._cores: dict[tuple[int, Registered, Leadership, tuple[BrokerId, ...]], ControllerCore] = {}
+        self._cores: dict[tuple[object, ...], ControllerCore] = {}
         # By the event and all that the controller remembers.
         self._decided: dict[tuple[str, ControllerValue, Registered], set[Decision]] = {}
 
     def first_state(self) -> tuple[ControllerValue, tuple[LeaderAndIsrMessage, ...]]:
         """A new topic, all brokers live: broker 0 leads."""
-        live = tuple((int(b), 1) for b in self.brokers)
+        live = tuple((int(b), 1, -1) for b in self.brokers)
         snapshot = self._snapshot(live, None, self.orders[0])
         core = ControllerCore(self.settings)
         writes: list[Leadership] = []
         effects = settle(core, Elected(CONTROLLER, ControllerEpoch(1), 1, snapshot), 0, _store(writes))
         value = ControllerValue(True, 1, live, writes[-1])
-        return value, _tells(effects.requests)
+        return value, tuple(t for t in _tells(effects.requests, 1) if isinstance(t, LeaderAndIsrMessage))
 
     # ---------------------------------------------------------------------------------------------- the events
 
     def brokers_changed(self, value: ControllerValue, registered: Registered) -> set[Decision]:
-        if len({broker for broker, _ in set(value.live) ^ set(registered)}) < 2:
+        if len({broker for broker, _, _ in set(value.live) ^ set(registered)}) < 2:
             return self._brokers_changed(value, registered)
         return self._whatever_the_names(self._brokers_changed, value, registered)
 
@@ -112,7 +117,7 @@ class Controllers:
         for order in self.orders:
             names: Names = tuple(int(b) for b in order)
             back = tuple(names.index(b) for b in range(len(names)))
-            there = tuple(sorted((names[b], epoch) for b, epoch in registered))
+            there = tuple(sorted((names[b], epoch, clean) for b, epoch, clean in registered))
             decisions |= {d.renamed(back) for d in decide(value.renamed(names), there)}
         return decisions
 
@@ -122,9 +127,15 @@ class Controllers:
     def alter_partition(self, value: ControllerValue, message: AlterPartitionMessage) -> set[Decision]:
         return self._decide(value, _asked(message), value.live, asked=message)
 
+    def end_offset_answered(self, value: ControllerValue, message: EndOffsetAnswer) -> set[Decision]:
+        return self._decide(value, _held(message), value.live)
+
+    def patience_ended(self, value: ControllerValue) -> set[Decision]:
+        return self._decide(value, Tick(), value.live, now_ms=PATIENCE_IN_DOUBT_MS)
+
     def elected(self, value: ControllerValue, registered: Registered) -> set[Decision]:
         """Another controller reads everything, and takes over."""
-        lives, stored = dict(registered), value.stored
+        lives, stored = {b: epoch for b, epoch, _ in registered}, value.stored
         members = zip(stored.isr, stored.isr_broker_epochs, strict=True)
         changed = {b for b, epoch in members if lives.get(b) != epoch} | set(self.brokers) - set(lives)
         if len(changed) < 2 and not stored.elr:
@@ -149,36 +160,43 @@ class Controllers:
         return self._settled(ControllerCore(self.settings), event, value, registered, epoch, None)
 
     def deposed(
-        self, value: ControllerValue, what: str, message: AlterPartitionMessage | None
+        self, value: ControllerValue, what: str, message: AlterPartitionMessage | EndOffsetAnswer | None
     ) -> set[Decision]:
         """The one that was deposed and has not noticed goes on, over a real tree: what it writes, it writes under the
         fence of its election (KAFKA-6082)."""
         old = value.deposed
         assert old is not None
         live = old.live
+        now_ms = 0
         event: Event
         if what == "brokers_changed":
             live = old.will_hear  # should it change anything, the write is fenced: ids do not matter here
             event = BrokersChanged(_registrations(live))
         elif what == "elect_preferred":
             event = Requested(1, ElectLeadersAsked(False, (TP,)))
+        elif what == "patience_ended":
+            event, now_ms = Tick(), PATIENCE_IN_DOUBT_MS
+        elif isinstance(message, EndOffsetAnswer):
+            event = _held(message)
         else:
             assert message is not None
             event = _asked(message)
         decisions = set()
-        before = ControllerValue(True, old.epoch, old.live, old.stored)
+        before = ControllerValue(True, old.epoch, old.live, old.stored, poll=old.poll)
         for order in self.orders:
             core = self._core(before, order)
             written: list[Leadership] = []
-            effects = settle(core, event, 0, _tree(value, core.fence, written))
+            effects = settle(core, event, now_ms, _tree(value, core.fence, written))
             if effects.resign is not None and not written:
                 decisions.add(Decision(value._replace(deposed=None), (), None, ()))
                 continue
-            after = value._replace(deposed=old._replace(live=live))
+            assert core.context is not None
+            poll = _poll(core.context)
+            after = value._replace(deposed=old._replace(live=live, poll=poll))
             if written:
                 after = after._replace(stored=written[-1], stale_write=old.epoch)
-            answer = None if message is None else _answer(message, effects.answers)
-            decisions.add(Decision(after, _tells(effects.requests), answer, ()))
+            answer = _answer(message, effects.answers) if isinstance(message, AlterPartitionMessage) else None
+            decisions.add(Decision(after, _tells(effects.requests, old.epoch), answer, ()))
         return decisions
 
     # ---------------------------------------------------------------------------------------------- one event
@@ -189,9 +207,10 @@ class Controllers:
         event: Event,
         live: Registered,
         asked: AlterPartitionMessage | None = None,
+        now_ms: int = 0,
     ) -> set[Decision]:
         return {
-            self._settled(self._core(value, order), event, value, live, value.epoch, asked)
+            self._settled(self._core(value, order), event, value, live, value.epoch, asked, now_ms)
             for order in self.orders
         }
 
@@ -203,24 +222,27 @@ class Controllers:
         live: Registered,
         epoch: int,
         asked: AlterPartitionMessage | None,
+        now_ms: int = 0,
     ) -> Decision:
         writes: list[Leadership] = []
-        effects = settle(core, event, 0, _store(writes))
+        effects = settle(core, event, now_ms, _store(writes))
         assert effects.resign is None and core.context is not None, (
             f"the controller resigned: {effects.resign}"
         )
         stored = writes[-1] if writes else value.stored
-        after = value._replace(is_acting=True, epoch=epoch, live=tuple(sorted(live)), stored=stored)
+        after = value._replace(
+            is_acting=True, epoch=epoch, live=tuple(sorted(live)), stored=stored, poll=_poll(core.context)
+        )
         self._assert_same_memory(core, after)
         answer = _answer(asked, effects.answers) if asked is not None else None
-        return Decision(after, _tells(effects.requests), answer, tuple(writes[:-1]))
+        return Decision(after, _tells(effects.requests, epoch), answer, tuple(writes[:-1]))
 
     def _core(self, value: ControllerValue, order: tuple[BrokerId, ...]) -> ControllerCore:
         """A controller that remembers just this. `_assert_same_memory` is why that is all there is to remember."""
         return self._remembering(value, order).fork()
 
     def _remembering(self, value: ControllerValue, order: tuple[BrokerId, ...]) -> ControllerCore:
-        key = value.epoch, value.live, value.stored, order
+        key = value.epoch, value.live, value.stored, value.poll, order
         core = self._cores.get(key)
         if core is None:
             event = Elected(
@@ -231,9 +253,11 @@ class Controllers:
             )
             core = self._cores[key] = ControllerCore(self.settings)
             core.context = load_context(event, self.settings)
-            live = {b for b, _ in value.live}
+            live = value.lives
             dead = {b: ReplicaState.OFFLINE for b in self.brokers if b not in live}
             core.context.commit_replica_states(TP, dead)
+            if value.poll is not None:
+                _remember_poll(core.context, value.poll)
         return core
 
     def _assert_same_memory(self, core: ControllerCore, after: ControllerValue) -> None:
@@ -276,8 +300,33 @@ def _asked(message: AlterPartitionMessage) -> Requested:
     )
 
 
+def _held(message: EndOffsetAnswer) -> EndOffsetsAnswered:
+    end = LeaderEpoch(message.last_epoch), Offset(message.log_end_offset)
+    return EndOffsetsAnswered(BrokerId(message.source), {TP: end}, message.number)
+
+
+def _poll(context: ControllerContext) -> Poll | None:
+    poll = context.polls.get(TP)
+    if poll is None:
+        return None
+    assert not poll.may_lose, "nobody allowed an unclean election"
+    ends = tuple(sorted((b, epoch, offset) for b, (epoch, offset) in poll.ends.items()))
+    return Poll(poll.number, tuple(sorted(poll.asked)), ends)
+
+
+def _remember_poll(context: ControllerContext, poll: Poll) -> None:
+    ends = {BrokerId(b): (LeaderEpoch(epoch), Offset(end)) for b, epoch, end in poll.ends}
+    asked = tuple(map(BrokerId, poll.asked))
+    context.polls[TP] = UncleanPoll(asked, ends, PATIENCE_IN_DOUBT_MS, poll.number, False)
+    context.polls_begun = poll.number
+    context.commit_deadline(DEADLINE, PATIENCE_IN_DOUBT_MS)
+
+
 def _registrations(live: Registered) -> tuple[BrokerRegistration, ...]:
-    return tuple(BrokerRegistration(BrokerId(b), BrokerEpoch(e), ()) for b, e in sorted(live))
+    return tuple(
+        BrokerRegistration(BrokerId(b), BrokerEpoch(epoch), (), clean_epoch=BrokerEpoch(clean))
+        for b, epoch, clean in sorted(live)
+    )
 
 
 def _stored(value: Leadership) -> StoredPartitionState:
@@ -363,9 +412,15 @@ def _tree(value: ControllerValue, fence: int, written: list[Leadership]) -> Any:
     return answer
 
 
-def _tells(requests: tuple[Any, ...]) -> tuple[LeaderAndIsrMessage, ...]:
-    def rows() -> Iterator[LeaderAndIsrMessage]:
+def _tells(requests: tuple[Any, ...], controller_epoch: int) -> tuple[Telling, ...]:
+    def rows() -> Iterator[Telling]:
         for request in requests:
+            if isinstance(request, AskEndOffsets):
+                for _, leader_epoch in request.partitions:
+                    assert request.number is not None
+                    yield EndOffsetQuestion(
+                        "AskEndOffsets", request.broker, controller_epoch, leader_epoch, request.number
+                    )
             if isinstance(request, LeaderAndIsrRequest):
                 for row in request.partitions:
                     yield LeaderAndIsrMessage(

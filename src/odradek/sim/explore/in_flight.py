@@ -8,11 +8,16 @@ from odradek.sim.explore.state import NOTHING_COUNTED, Memo, Move, Scope, State,
 from odradek.sim.explore.values import (
     AlterPartitionAnswer,
     AlterPartitionMessage,
+    EndOffsetAnswer,
+    EndOffsetQuestion,
     FetchAnswer,
     FetchMessage,
     LeaderAndIsrMessage,
     Message,
 )
+
+
+OF_CONTROLLERS = AlterPartitionMessage | AlterPartitionAnswer | EndOffsetQuestion | EndOffsetAnswer
 
 
 class InFlight(BrokerMoves):
@@ -32,7 +37,7 @@ class InFlight(BrokerMoves):
             parts: list[list[int]] = [[] for _ in range(self.node_count)]
             for message in sorted(self.message_sets.of[messages]):
                 parts[self._about[message][0]].append(message)
-                if isinstance(self.messages.of[message], AlterPartitionMessage | AlterPartitionAnswer):
+                if isinstance(self.messages.of[message], OF_CONTROLLERS):
                     parts[-1].append(message)
             found = self._parts[messages] = tuple(map(tuple, parts))
         return found
@@ -80,8 +85,8 @@ class InFlight(BrokerMoves):
         return label, change, present - kept, frozenset(kept - present), counted, None
 
     def _is_useful(self, message: int, replicas: tuple[int, ...], controller: int) -> bool:
-        broker, is_proposal = self._about[message]
-        key = message, replicas[broker], controller if is_proposal else -1
+        broker, is_for_controller = self._about[message]
+        key = message, replicas[broker], controller if is_for_controller else -1
         useful = self._useful.get(key)
         if useful is None:
             useful = self._useful[key] = self._has_effect(message, replicas, controller)
@@ -151,6 +156,17 @@ class InFlight(BrokerMoves):
                     about.leader_epoch < stored.leader_epoch or about.partition_epoch < stored.partition_epoch
                 )
             )
+        elif isinstance(about, EndOffsetQuestion):
+            poll = self.controller_values.of[controller].poll_of(about.controller_epoch)
+            is_old = (
+                not of[replicas[about.to]].is_alive
+                or poll is None
+                or poll.number != about.number
+                or about.to not in poll.asked
+                or any(broker == about.to for broker, _, _ in poll.ends)
+            )
+        elif isinstance(about, EndOffsetAnswer):
+            is_old = not self._is_heard(about, message, controller)
         else:
             broker = about.asked.source
             source = of[replicas[broker]]
@@ -158,29 +174,39 @@ class InFlight(BrokerMoves):
             is_old = asking != (self.messages.number(about.asked),)
         return not is_old
 
+    def _is_heard(self, about: EndOffsetAnswer, message: int, controller: int) -> bool:
+        """Whether it would change what a controller does or knows."""
+        raise NotImplementedError
+
     # ------------------------------------------------------------------------------------ records that were lost
 
-    def _is_everything_healthy(self, state: State) -> bool:
-        """Alive, registered, and in the ISR in this life."""
-        of = self.replica_values.of
-        stored = self.controller_values.of[state.controller].stored
-        lives = dict(zip(stored.isr, stored.isr_broker_epochs, strict=True))
-        replicas = [of[r] for r in state.replicas]
-        return all(r.is_alive and r.registered == lives.get(b) for b, r in enumerate(replicas))
+    def _has_all(self, state: State) -> list[bool]:
+        """Whose log has every record that was ever committed."""
+        committed = self.counts.of[state.counts].committed
+        return [self.replica_values.of[r].log[: len(committed)] == committed for r in state.replicas]
 
-    def _waits_for_news(self, state: State) -> bool:
-        """Somebody has lost records, and the controller still takes its former incarnation for live; or asks all that may have lost
-        records what they hold: without one of them that has the records the others lead."""
-        if not self.scope.power_cuts:
-            return False
-        stored = self.controller_values.of[state.controller].stored
-        if not stored.may_lead and not stored.elr:
+    def _survives(self, state: State, broker: int, *, loses: bool) -> bool:
+        """Whether somebody is left who has everything and whom the controller turns to: one that it trusts, or that can be asked. One
+        that may have lost records, and is away, is not waited for (decision 0073). `loses`: this one's end of the log goes as well."""
+        if not self.counts.of[state.counts].committed:
             return True
-        live = dict(self.controller_values.of[state.controller].live)
-        replicas = [self.replica_values.of[r] for r in state.replicas]
-        return any(self.exempt(state)) or any(
-            r.lost_life and live.get(b, r.lost_life + 1) <= r.lost_life for b, r in enumerate(replicas)
-        )
+        stored = self.controller_values.of[state.controller].stored
+        trusted = dict(zip(stored.isr, stored.isr_broker_epochs, strict=True))
+        trusted.update(zip(stored.elr, stored.elr_broker_epochs, strict=True))
+        for other, has_all in enumerate(self._has_all(state)):
+            value = self.replica_values.of[state.replicas[other]]
+            if has_all and trusted.get(other) == value.broker_epoch and not (loses and other == broker):
+                return True
+            is_known = other in trusted or other in stored.last_known_elr
+            if has_all and other != broker and is_known and value.is_alive and value.registered:
+                return True
+        return False
+
+    def _may_be_over(self, state: State) -> bool:
+        """The patience with who was asked: one that has everything has said so."""
+        poll = self.controller_values.of[state.controller].poll
+        has_all, committed = self._has_all(state), len(self.counts.of[state.counts].committed)
+        return poll is None or any(end >= committed and has_all[broker] for broker, _, end in poll.ends)
 
     def exempt(self, state: State) -> tuple[bool, ...]:
         """Which replicas have lost records in a life that the ISR still counts on, the stored one or that of a leader
@@ -208,8 +234,10 @@ class InFlight(BrokerMoves):
 
 
 def _about_whom(message: Message) -> tuple[int, bool]:
-    if isinstance(message, AlterPartitionMessage):
+    if isinstance(message, AlterPartitionMessage | EndOffsetAnswer):
         return message.source, True
+    if isinstance(message, EndOffsetQuestion):
+        return message.to, True
     if isinstance(message, AlterPartitionAnswer):
         return message.asked.source, False
     return message.to, False

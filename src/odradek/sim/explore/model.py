@@ -34,6 +34,7 @@ from odradek.sim.explore.state import (
 )
 from odradek.sim.explore.values import (
     AlterPartitionAnswer,
+    EndOffsetQuestion,
     FetchAnswer,
     FetchMessage,
     LeaderAndIsrMessage,
@@ -134,6 +135,8 @@ class Model(ControllerMoves):
         known = self._known_moves
         for broker in self.brokers:
             replica, about = replicas[broker], parts[broker]
+            if self.scope.power_cuts:
+                allowed = self._allowed_to(state, broker)
             if self.scope.second_fetches:  # what is left in flight depends on everything
                 yield self._moves_of(state, broker, allowed)
                 yield self._answers_to(state, broker)
@@ -148,13 +151,17 @@ class Model(ControllerMoves):
                 moves = known.get(key)
                 yield moves if moves is not None else self._noted(key, self._answers_to(state, broker))
         if self.scope.second_fetches:
-            yield self._controller_moves(state)
+            yield self._controller_moves(state, may_be_over=True)
             return
         counted = self.counted(state.counts)
-        may = counted[CONTROLLER_CRASH] >= 0, counted[DEPOSAL] >= 0
+        may_be_over = not self.scope.power_cuts or self._may_be_over(state)
+        may = counted[CONTROLLER_CRASH] >= 0, counted[DEPOSAL] >= 0, may_be_over
         key = (replicas, controller, parts[-1], may)
         moves = known.get(key)
-        yield moves if moves is not None else self._noted(key, self._controller_moves(state))
+        if moves is None:
+            yield self._noted(key, self._controller_moves(state, may_be_over=may_be_over))
+        else:
+            yield moves
 
     def _noted(self, key: Hashable, moves: Iterator[Move]) -> Iterator[Move]:
         """One after the other, so that values get their numbers as if nothing were remembered. Equal moves are kept once."""
@@ -173,13 +180,17 @@ class Model(ControllerMoves):
                 *[counted[kind] >= 0 for kind in (CRASH, EXPIRATION, LOST_CONNECTION, LOST_DISK, POWER_CUT)],
             )
             found = self._allowed_by_counts[state.counts] = self.allowed.number(allowed)
-        if not self.scope.power_cuts:
-            return found
-        allowed = self.allowed.of[found]
+        return found
+
+    def _allowed_to(self, state: State, broker: int) -> int:
+        """Also what a cluster survives, where records are lost."""
+        allowed = self.allowed.of[self._allowed(state)]
+        survives = self._survives(state, broker, loses=False)
         return self.allowed.number(
             allowed._replace(
-                power_cut=allowed.power_cut and self._is_everything_healthy(state),
-                crash=allowed.crash and not self._waits_for_news(state),
+                power_cut=allowed.power_cut and self._survives(state, broker, loses=True),
+                crash=allowed.crash and survives,
+                expiration=allowed.expiration and survives,
             )
         )
 
@@ -288,7 +299,7 @@ class Model(ControllerMoves):
         """Out of the ISR, and the controller knows. A disk lost before that is a lost member of the ISR: no rule of
         replication can make up for it."""
         value = self.controller_values.of[state.controller]
-        return value.is_acting and broker not in value.stored.isr and broker not in dict(value.live)
+        return value.is_acting and broker not in value.stored.isr and broker not in value.lives
 
     def _broker_steps(
         self, broker: int, replica: int, present: tuple[int, ...], written: int
@@ -303,14 +314,15 @@ class Model(ControllerMoves):
                 yield Step(f"SessionExpires({broker})", number(value._replace(registered=0)))
             return
         if not value.registered:
-            epoch = value.broker_epoch + 1
-            after = value._replace(registered=epoch, broker_epoch=epoch)
+            after = self.replicas.registered_again(value)
             yield Step(f"BrokerRegisters({broker})", number(after), (), self._proposal(broker, number(after)))
         for message in present:
             about = self.messages.of[message]
             if isinstance(about, LeaderAndIsrMessage):
                 if about.to == broker:
                     yield from self._step(self._become, broker, replica, message)
+            elif isinstance(about, EndOffsetQuestion):
+                yield from self._step(self._answer_end_offset, broker, replica, message)
             elif isinstance(about, FetchMessage):
                 if about.to == broker:
                     yield from self._step(self._handle_late_fetch, broker, replica, message)

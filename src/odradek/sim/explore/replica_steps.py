@@ -11,12 +11,14 @@ from typing import Any, cast
 
 from odradek.broker.effects import Effect, RegisterAgain
 from odradek.broker.fetch_sessions import NO_SESSION, FetchSession
+from odradek.broker.handlers import offset_for_leader_epoch
 from odradek.broker.handlers.fetch import FetchWait
 from odradek.broker.metadata_cache import MetadataCache
 from odradek.broker.pending_calls import PendingCalls
 from odradek.broker.replica_manager import Leadership, ReplicaManager
 from odradek.broker.slices import Slices
 from odradek.broker.topic_configs import TopicConfigs
+from odradek.controller.broker_requests import AskEndOffsets
 from odradek.log.leader_epochs import LeaderEpochs
 from odradek.model.cluster import LeaderAndIsr, ReplicaAssignment
 from odradek.model.error_codes import ErrorCode
@@ -24,6 +26,11 @@ from odradek.model.errors import ProtocolError
 from odradek.model.ids import BrokerEpoch, BrokerId, LeaderEpoch, PartitionEpoch, TopicPartition
 from odradek.model.settings import BrokerSettings
 from odradek.protocol.flat.fetch_request import FetchRequest
+from odradek.protocol.messages.offset_for_leader_epoch import (
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse,
+    OffsetForLeaderTopicResult,
+)
 from odradek.replication.followed import FetchLimits, FollowedPartition
 from odradek.replication.follower import FollowerFetcher
 from odradek.replication.followers import NEVER_MS, UNKNOWN_OFFSET
@@ -40,6 +47,13 @@ from odradek.replication.partition_image import FollowerImage, PartitionImage
 from odradek.replication.purgatory import Purgatory
 from odradek.replication.throttle import ReplicationThrottle
 from odradek.replication.waiting import Outbox
+from odradek.server.end_offset_queries import (
+    DEBUGGING_REPLICA_ID,
+    OFFSET_FOR_LEADER_EPOCH,
+    VERSIONS,
+    decode_end_offsets,
+    encode_end_offsets,
+)
 from odradek.sim.explore.values import (
     COMMITTED,
     PENDING_EXPAND,
@@ -48,6 +62,8 @@ from odradek.sim.explore.values import (
     TP,
     AlterPartitionAnswer,
     AlterPartitionMessage,
+    EndOffsetAnswer,
+    EndOffsetQuestion,
     FetchAnswer,
     FetchMessage,
     Follower,
@@ -170,6 +186,11 @@ class Replicas:
             epochs=value.epochs,
             lost_life=value.lost_life,
         )
+
+    def registered_again(self, value: ReplicaValue) -> ReplicaValue:
+        """The process goes on, and says that it has lost nothing (`StoreSessions`)."""
+        epoch = value.broker_epoch + 1
+        return value._replace(broker_epoch=epoch, registered=epoch, clean_epoch=value.broker_epoch)
 
     def power_cut(self, value: ReplicaValue, keeps: int) -> ReplicaValue:
         """Of what was not synced any prefix is left. Recovery ends the epochs where the log ends (KIP-101); it would
@@ -343,6 +364,40 @@ class Replicas:
         )
         partition.isr_answered(proposal, IsrAnswer(ErrorCode(message.error), leadership), NOW_MS)
         return self.value(partition, value)
+
+    def end_offset(
+        self, broker: int, value: ReplicaValue, message: EndOffsetQuestion
+    ) -> EndOffsetAnswer | None:
+        """OffsetForLeaderEpoch of the controller, through both codecs. None: refused, or not hosted yet."""
+        if not value.is_hosted:
+            return None
+        wanted = LeaderEpoch(message.leader_epoch)
+        question = AskEndOffsets(BrokerId(broker), BrokerEpoch(-1), ((TP, wanted),), message.number)
+        asked = OffsetForLeaderEpochRequest.decode(VERSIONS[OFFSET_FOR_LEADER_EPOCH], encode_end_offsets(question))
+        partition = self.partition(broker, value)
+        hosting = cast(Any, SimpleNamespace(replicas=SimpleNamespace(hosted=lambda topic, index: partition)))
+        response = OffsetForLeaderEpochResponse(
+            topics=[
+                OffsetForLeaderTopicResult(
+                    topic=topic.topic,
+                    partitions=[
+                        offset_for_leader_epoch._partition(
+                            hosting, topic.topic, row, any_replica=asked.replica_id == DEBUGGING_REPLICA_ID
+                        )
+                        for row in topic.partitions
+                    ],
+                )
+                for topic in asked.topics
+            ]
+        )
+        body = memoryview(response.encode(VERSIONS[OFFSET_FOR_LEADER_EPOCH]))
+        answered = decode_end_offsets(BrokerId(broker), body, message.number)
+        if TP not in answered.ends:
+            return None
+        last_epoch, end = answered.ends[TP]
+        return EndOffsetAnswer(
+            "EndOffsetsAnswered", broker, message.controller_epoch, message.number, last_epoch, end
+        )
 
     # -------------------------------------------------------------------------------------------- the follower
 

@@ -117,7 +117,7 @@ class Symmetry(Ground):
             value = self.controller_values.of[controller]
             stored = value.stored
             place = (
-                dict(value.live).get(broker, 0),
+                value.lives.get(broker, 0),
                 stored.leader == broker,
                 stored.isr_broker_epochs[stored.isr.index(broker)] if broker in stored.isr else -2,
                 stored.elr_broker_epochs[stored.elr.index(broker)] if broker in stored.elr else -2,

@@ -65,6 +65,7 @@ class ReplicaValue(NamedTuple):
         -1
     )  # what a follower remembers from one answer to the next, where that is looked at
     is_prefix: bool = False
+    clean_epoch: int = -1  # the incarnation that its registration says it lost nothing of
 
     @property
     def maximal_isr(self) -> tuple[int, ...]:
@@ -96,6 +97,7 @@ class ReplicaValue(NamedTuple):
             self.lost_life,
             self.leader_high_watermark_seen,
             self.is_prefix,
+            self.clean_epoch,
         )
 
 
@@ -130,7 +132,20 @@ class Leadership(NamedTuple):
         )
 
 
-Registered = tuple[tuple[int, int], ...]  # (broker, broker epoch)
+Registered = tuple[tuple[int, int, int], ...]  # (broker, broker epoch, its clean epoch)
+
+
+class Poll(NamedTuple):
+    """The question what replicas hold that is open, and what was answered (`controller.unclean`). Between two questions nothing of
+    the first is left that counts, so the first after a pause is number 1 again."""
+
+    number: int
+    asked: tuple[int, ...]
+    ends: tuple[tuple[int, int, int], ...] = ()  # (broker, last epoch, log end offset)
+
+    def renamed(self, names: Names) -> "Poll":
+        ends = tuple(sorted((names[b], epoch, end) for b, epoch, end in self.ends))
+        return self._replace(asked=_renamed(self.asked, names), ends=ends)
 
 
 class Deposed(NamedTuple):
@@ -141,10 +156,15 @@ class Deposed(NamedTuple):
     live: Registered
     stored: Leadership
     will_hear: Registered
+    poll: Poll | None = None
 
     def renamed(self, names: Names) -> "Deposed":
-        live, will_hear = _named(self.live, names), _named(self.will_hear, names)
-        return self._replace(live=live, will_hear=will_hear, stored=self.stored.renamed(names))
+        return self._replace(
+            live=_named(self.live, names),
+            will_hear=_named(self.will_hear, names),
+            stored=self.stored.renamed(names),
+            poll=None if self.poll is None else self.poll.renamed(names),
+        )
 
 
 class ControllerValue(NamedTuple):
@@ -156,13 +176,26 @@ class ControllerValue(NamedTuple):
     stored: Leadership
     deposed: Deposed | None = None
     stale_write: int = 0  # the term that was over when it wrote; 0: none ever
+    poll: Poll | None = None
 
     def renamed(self, names: Names) -> "ControllerValue":
         return self._replace(
             live=_named(self.live, names),
             stored=self.stored.renamed(names),
             deposed=None if self.deposed is None else self.deposed.renamed(names),
+            poll=None if self.poll is None else self.poll.renamed(names),
         )
+
+    @property
+    def lives(self) -> dict[int, int]:
+        return {broker: epoch for broker, epoch, _ in self.live}
+
+    def poll_of(self, controller_epoch: int) -> Poll | None:
+        """What the one with this epoch has asked, if it still acts."""
+        if self.is_acting and self.epoch == controller_epoch:
+            return self.poll
+        old = self.deposed
+        return old.poll if old is not None and old.epoch == controller_epoch else None
 
 
 # ------------------------------------------------------------------------------------------------- in flight
@@ -239,11 +272,44 @@ class AlterPartitionAnswer(NamedTuple):
         return self._replace(asked=self.asked.renamed(names), leader=leader, isr=_renamed(self.isr, names))
 
 
-Message = LeaderAndIsrMessage | FetchMessage | FetchAnswer | AlterPartitionMessage | AlterPartitionAnswer
+class EndOffsetQuestion(NamedTuple):
+    """What a broker holds, whichever life of it hears the question. `number`: of `Poll`."""
+
+    kind: str
+    to: int
+    controller_epoch: int
+    leader_epoch: int
+    number: int
+
+    def renamed(self, names: Names) -> "EndOffsetQuestion":
+        return self._replace(to=names[self.to])
+
+
+class EndOffsetAnswer(NamedTuple):
+    kind: str
+    source: int
+    controller_epoch: int
+    number: int
+    last_epoch: int
+    log_end_offset: int
+
+    def renamed(self, names: Names) -> "EndOffsetAnswer":
+        return self._replace(source=names[self.source])
+
+
+Message = (
+    LeaderAndIsrMessage
+    | FetchMessage
+    | FetchAnswer
+    | AlterPartitionMessage
+    | AlterPartitionAnswer
+    | EndOffsetQuestion
+    | EndOffsetAnswer
+)
 
 
 def _named(registered: Registered, names: Names) -> Registered:
-    return tuple(sorted((names[b], e) for b, e in registered))
+    return tuple(sorted((names[b], epoch, clean) for b, epoch, clean in registered))
 
 
 def _renamed(brokers: tuple[int, ...], names: Names) -> tuple[int, ...]:
