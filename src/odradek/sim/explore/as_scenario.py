@@ -19,12 +19,15 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import permutations
 from typing import NamedTuple
 
+from odradek.controller.unclean import PATIENCE_IN_DOUBT_MS
 from odradek.sim.explore.model import Model, State
 from odradek.sim.explore.values import AlterPartitionMessage, ControllerValue, ReplicaValue
 
 FIRST_CONTROLLER = 1
 FIRST_REPLICA = 2
-KINDS = ("alter-partition", "altered", "leader-and-isr", "update-metadata")
+KINDS = ("alter-partition", "altered", "leader-and-isr", "update-metadata", "end-offset")
+# Of what was answered, not of the order of the assignment.
+BY_ANSWERS = ("ControllerHearsEndOffset", "PatienceEnds")
 NO_COUNTERPART = "# NO COUNTERPART in a whole cluster: "
 
 
@@ -284,6 +287,15 @@ class _Retelling:
         yield "run 0.2"
         self.controller = self.spare
 
+    def _broker_answers_end_offset(self, step: Transition, rest: str) -> Iterator[str]:
+        yield f"let end-offset {self._who(rest)}"
+
+    def _controller_hears_end_offset(self, step: Transition, rest: str) -> Iterator[str]:
+        yield "run 0.2"
+
+    def _patience_ends(self, step: Transition, rest: str) -> Iterator[str]:
+        yield f"run {PATIENCE_IN_DOUBT_MS // 1000 + 1}"
+
     # --- a controller that was deposed and has not noticed
 
     def _broker_hears_of_controller(self, step: Transition, rest: str) -> Iterator[str]:
@@ -320,7 +332,8 @@ class _Retelling:
                 live = set(after.lives)
                 members = {b for b in before.stored.isr if b in live} or set(after.stored.isr)
                 could = {self.names[b] for b in members} if before.live != after.live else set(self.brokers)
-                elections.append((self.names[after.stored.leader], could))
+                leader = self.names[after.stored.leader]
+                elections.append((leader, {leader} if step.action.startswith(BY_ANSWERS) else could))
 
         def right(order: tuple[int, ...]) -> tuple[int, bool]:
             found = 0

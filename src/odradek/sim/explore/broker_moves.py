@@ -128,7 +128,9 @@ class BrokerMoves(Symmetry):
         answer = self.replicas.end_offset(broker, self.replica_values.of[replica], about)
         if answer is None:
             return []
-        label = f"BrokerAnswersEndOffset({broker}, last_epoch={answer.last_epoch}, end={answer.log_end_offset})"
+        label = (
+            f"BrokerAnswersEndOffset({broker}, last_epoch={answer.last_epoch}, end={answer.log_end_offset})"
+        )
         return [Step(label, replica, (message,), (self.messages.number(answer),))]
 
     def _late_fetch(self, broker: int, replica: int, present: tuple[int, ...]) -> tuple[int, ...]:

@@ -91,7 +91,9 @@ class ControllerMoves(InFlight):
             assert isinstance(said, EndOffsetAnswer)
             if said.controller_epoch == value.epoch:
                 for decision in self.decisions("end_offset_answered", state.controller, message):
-                    label = f"ControllerHearsEndOffset(from={said.source}, leader={decision.after.stored.leader})"
+                    label = (
+                        f"ControllerHearsEndOffset(from={said.source}, leader={decision.after.stored.leader})"
+                    )
                     yield self._decided(label, state, decision, removes=frozenset([message]))
         if value.poll is not None and may_be_over:
             for decision in self.decisions("patience_ended", state.controller, ()):

@@ -16,7 +16,6 @@ from odradek.sim.explore.values import (
     Message,
 )
 
-
 OF_CONTROLLERS = AlterPartitionMessage | AlterPartitionAnswer | EndOffsetQuestion | EndOffsetAnswer
 
 

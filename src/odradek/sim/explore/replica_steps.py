@@ -373,7 +373,9 @@ class Replicas:
             return None
         wanted = LeaderEpoch(message.leader_epoch)
         question = AskEndOffsets(BrokerId(broker), BrokerEpoch(-1), ((TP, wanted),), message.number)
-        asked = OffsetForLeaderEpochRequest.decode(VERSIONS[OFFSET_FOR_LEADER_EPOCH], encode_end_offsets(question))
+        asked = OffsetForLeaderEpochRequest.decode(
+            VERSIONS[OFFSET_FOR_LEADER_EPOCH], encode_end_offsets(question)
+        )
         partition = self.partition(broker, value)
         hosting = cast(Any, SimpleNamespace(replicas=SimpleNamespace(hosted=lambda topic, index: partition)))
         response = OffsetForLeaderEpochResponse(

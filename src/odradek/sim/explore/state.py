@@ -161,8 +161,8 @@ class Ground:
     def __init__(self, scope: Scope) -> None:
         self.scope = scope
         self.fences_fetches = True
-        # Of two controllers each knows what it has read itself.
-        self.reads_former_proposals = scope.deposals > 0 or _reads_former_proposals()
+        # Also of two: a leader asks one, and goes on to the newer; what it had sent to the other one is fenced.
+        self.reads_former_proposals = _reads_former_proposals()
         self._renames = True
         self.brokers = tuple(range(scope.brokers))
         self.node_count = scope.brokers + 1

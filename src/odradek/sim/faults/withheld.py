@@ -16,9 +16,16 @@ from odradek.sim.loop import Host
 from odradek.sim.network import SimTransport
 from odradek.sim.world import PORT, World
 
-FETCH, LEADER_AND_ISR, STOP_REPLICA, UPDATE_METADATA, ALTER_PARTITION = 1, 4, 5, 6, 56
+FETCH, LEADER_AND_ISR, STOP_REPLICA, UPDATE_METADATA, OFFSET_FOR_LEADER_EPOCH, ALTER_PARTITION = (
+    1,
+    4,
+    5,
+    6,
+    23,
+    56,
+)
 # (api key, is it an answer) -> what a scenario calls it. A broker's: what it asks and what it is answered; of
-# LeaderAndIsr, StopReplica and UpdateMetadata, what it is told.
+# LeaderAndIsr, StopReplica and UpdateMetadata, what it is told; of OffsetForLeaderEpoch, what a controller asks it.
 KINDS = {
     (FETCH, False): "fetch",
     (FETCH, True): "fetched",
@@ -27,8 +34,9 @@ KINDS = {
     (LEADER_AND_ISR, False): "leader-and-isr",
     (STOP_REPLICA, False): "stop-replica",
     (UPDATE_METADATA, False): "update-metadata",
+    (OFFSET_FOR_LEADER_EPOCH, False): "end-offset",
 }
-TOLD = (LEADER_AND_ISR, STOP_REPLICA, UPDATE_METADATA)
+TOLD = (LEADER_AND_ISR, STOP_REPLICA, UPDATE_METADATA, OFFSET_FOR_LEADER_EPOCH)
 ASKED = ("fetch", "alter-partition")
 
 

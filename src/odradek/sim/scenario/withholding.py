@@ -2,11 +2,11 @@
 
 | command | does, and prints |
 |---|---|
-| `withhold KIND B ...` | what brokers B ask or are answered waits: `fetch`, `fetched` (the answer), `alter-partition`, `altered`, `leader-and-isr`, `stop-replica`, `update-metadata` |
+| `withhold KIND B ...` | what brokers B ask or are answered waits: `fetch`, `fetched` (the answer), `alter-partition`, `altered`, `leader-and-isr`, `stop-replica`, `update-metadata`, `end-offset` (the question what B holds, before an election) |
 | `let fetch B` | one fetch of B reaches its leader. What B had been answered before arrives first, if B waits for it |
 | `let fetched B` | the answer arrives |
 | `let alter-partition B` | one reaches the controller; an answer B has not got yet is lost, and B asks again |
-| `let altered B`, `let leader-and-isr B [epoch=E]` | the oldest goes on; `epoch`: all up to the first of that leader epoch |
+| `let altered B`, `let end-offset B`, `let leader-and-isr B [epoch=E]` | the oldest goes on; `epoch`: all up to the first of that leader epoch |
 | `late-fetch B`, `late-alter-partition B` | one that was under way when B gave its connection up arrives at the leader, or the controller, of then |
 | `drop KIND B` | it is lost, and its connection with it |
 | `release [KIND B ...]` | nothing is withheld any more |
