@@ -186,7 +186,7 @@ class InFlight(BrokerMoves):
 
     def _survives(self, state: State, broker: int, *, loses: bool) -> bool:
         """Whether somebody is left who has everything and whom the controller turns to: one that it trusts, or that can be asked. One
-        that may have lost records, and is away, is not waited for (decision 0073). `loses`: this one's end of the log goes as well."""
+        that may have lost records, and is away, is not waited for, but for the last member of the ISR (decision 0073). `loses`: this one's end of the log goes as well."""
         if not self.counts.of[state.counts].committed:
             return True
         stored = self.controller_values.of[state.controller].stored
@@ -194,7 +194,8 @@ class InFlight(BrokerMoves):
         trusted.update(zip(stored.elr, stored.elr_broker_epochs, strict=True))
         for other, has_all in enumerate(self._has_all(state)):
             value = self.replica_values.of[state.replicas[other]]
-            if has_all and trusted.get(other) == value.broker_epoch and not (loses and other == broker):
+            is_waited_for = trusted.get(other) == value.broker_epoch or stored.isr == (other,)
+            if has_all and is_waited_for and not (loses and other == broker):
                 return True
             is_known = other in trusted or other in stored.last_known_elr
             if has_all and other != broker and is_known and value.is_alive and value.registered:

@@ -56,6 +56,7 @@ class Allowed(NamedTuple):
     lost_connection: bool
     lost_disk: bool
     power_cut: bool
+    bounce: bool = False  # a crash, and it is back before anybody looks
 
 
 class Model(ControllerMoves):
@@ -70,15 +71,52 @@ class Model(ControllerMoves):
         self._same: dict[Move, Move] = {}
 
     def first(self) -> State:
-        """A new topic, and everybody has heard what he is."""
+        return self.canonical(self.beginning()[1][-1])
+
+    def beginning(self) -> tuple[list[str], list[State]]:
+        """What has happened before the search begins, and the states on the way."""
+        if not self.scope.begins_in_doubt:
+            return [], [self._new_topic()]
+        brokers = self.brokers
+        free = Scope(len(brokers), 1, 99, 99, broker_crashes=len(brokers), min_insync_replicas=2, power_cuts=1)
+        walker = Model(free)
+        steps = ["LeaderWrite(0"]
+        for follower in brokers[1:]:
+            fetch = f"(0, follower={follower}, offset="
+            steps += [f"{fetch}0", f"FollowerReplicate({follower}", f"{fetch}1"]
+        for broker in (*brokers[1:], brokers[0]):
+            steps += [f"BrokerCrash({broker})", f"SessionExpires({broker})", "Controller"]
+        for broker in brokers:
+            steps += [f"BrokerStart({broker})", "Controller"]
+        actions, states = [], [walker._new_topic()]
+        with walker.keeping_names():
+            for step in steps:
+                moves = walker.successors(states[-1])
+                action, state = next(move for move in moves if _is_step(step, move[0]))
+                actions.append(action)
+                states.append(state)
+        return actions, [self._copied(walker, state) for state in states]
+
+    def _copied(self, other: "Model", state: State) -> State:
+        """Of another model, with nothing counted but what was committed."""
+        counts = other.counts.of[state.counts]
+        messages = [self.messages.number(other.messages.of[m]) for m in other.message_sets.of[state.messages]]
+        return State(
+            tuple(self.replica_values.number(other.replica_values.of[r]) for r in state.replicas),
+            self.controller_values.number(other.controller_values.of[state.controller]),
+            self.message_sets.number(frozenset(messages)),
+            self.counts.number(Counts(written=counts.written, committed=counts.committed)),
+        )
+
+    def _new_topic(self) -> State:
+        """Everybody has heard what he is."""
         value, tells = self.controllers.first_state()
         replicas = tuple(
             self.replica_values.number(self.replicas.become(tell.to, ReplicaValue(), tell)[0])
             for tell in sorted(tells, key=lambda tell: tell.to)
         )
         controller = self.controller_values.number(value)
-        state = State(replicas, controller, self.message_sets.number(NOTHING), self.counts.number(Counts()))
-        return self.canonical(state)
+        return State(replicas, controller, self.message_sets.number(NOTHING), self.counts.number(Counts()))
 
     # ------------------------------------------------------------------------------------------------- moves
 
@@ -190,6 +228,7 @@ class Model(ControllerMoves):
             allowed._replace(
                 power_cut=allowed.power_cut and self._survives(state, broker, loses=True),
                 crash=allowed.crash and survives,
+                bounce=allowed.crash and not survives,
                 expiration=allowed.expiration and survives,
             )
         )
@@ -226,6 +265,10 @@ class Model(ControllerMoves):
                 if late and allowed.lost_connection:
                     label = f"BrokerCrash({broker}), a fetch still on its way"
                     yield self._move(label, state, broker, step, CRASH_AND_FETCH, late)
+            if allowed.bounce:
+                back = _started(self.replicas.crashed(value))
+                step = Step("", self.replica_values.number(back))
+                yield self._move(f"BrokerBounces({broker})", state, broker, step, CRASH)
             if value.registered and allowed.expiration:
                 step = Step("", self._expired(replica))
                 yield self._move(f"SessionExpires({broker})", state, broker, step, EXPIRATION)
@@ -308,8 +351,7 @@ class Model(ControllerMoves):
         value = self.replica_values.of[replica]
         number = self.replica_values.number
         if not value.is_alive:
-            back = value._replace(is_alive=True, broker_epoch=value.broker_epoch + 1)
-            yield Step(f"BrokerStart({broker})", number(back._replace(registered=back.broker_epoch)))
+            yield Step(f"BrokerStart({broker})", number(_started(value)))
             if value.registered:
                 yield Step(f"SessionExpires({broker})", number(value._replace(registered=0)))
             return
@@ -336,3 +378,15 @@ class Model(ControllerMoves):
             if written != NO_MORE:
                 yield from self._step(self._write, broker, replica, written)
             yield from self._step(self._change_isr, broker, replica, 0)
+
+
+def _started(value: ReplicaValue) -> ReplicaValue:
+    epoch = value.broker_epoch + 1
+    return value._replace(is_alive=True, broker_epoch=epoch, registered=epoch)
+
+
+def _is_step(wanted: str, action: str) -> bool:
+    """Of a controller, what it does about brokers."""
+    if wanted == "Controller":
+        return action.startswith(("ControllerShrinkIsr", "ControllerElectLeader", "ControllerHearsOfBrokers"))
+    return wanted in action

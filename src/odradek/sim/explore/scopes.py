@@ -12,6 +12,16 @@ SCOPES: dict[str, Scope] = {
     "two-controllers": Scope(deposals=1, controller_crashes=0),
     # What was not synced is lost. Two members are needed to commit, so the other has what one of them loses.
     "power-cut": Scope(power_cuts=1, records=1, partition_epochs=5, min_insync_replicas=2),
+    # All that may have lost records are asked what they hold, and now one of them loses power, or anything else happens.
+    "in-doubt": Scope(
+        brokers=2,
+        records=1,
+        leader_epochs=7,
+        partition_epochs=8,
+        min_insync_replicas=2,
+        power_cuts=1,
+        begins_in_doubt=True,
+    ),
     "second-fetch": Scope(second_fetches=True),
     # Small enough to be searched to the end.
     "two-brokers": Scope(

@@ -93,10 +93,9 @@ def _path(seen: dict[int, int], parents: "array[int]", last: int) -> list[int]:
 
 def _retold(model: Model, path: list[State], broken: tuple[str, ...]) -> CounterExample:
     """With the same names from the beginning to the end: a canonical state may have renamed its brokers."""
-    actions: list[str] = []
-    states = [path[0]]
+    actions, states = model.beginning()
     with model.keeping_names():
-        state = path[0]
+        state = states[-1]
         for wanted in path[1:]:
             action, state = next(
                 (action, after)

@@ -38,6 +38,8 @@ class Scope(NamedTuple):
     # Of one broker while all are well. What it has lost is asked of nobody before the ISR has been told, and no other
     # broker dies meanwhile: two such losses are survived by nobody.
     power_cuts: int = 0
+    # The search begins where all of an ISR, and whoever was eligible, were killed and are asked what they hold: `Model.beginning`.
+    begins_in_doubt: bool = False
     second_fetches: bool = False  # a follower sends another fetch behind the one that is not answered yet
 
     def limit(self, count: str) -> int:
