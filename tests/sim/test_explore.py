@@ -21,7 +21,7 @@ from odradek.sim.explore.values import ControllerValue, Leadership
 from tests.mutants.mutant import Mutant
 from tests.mutants.patching import applied
 from tests.mutants.search import mutated_model
-from tests.mutants.table.searched import CUT, QUIET, SEARCHED, TWO
+from tests.mutants.table.searched import CUT, DOUBT, QUIET, SEARCHED, TWO
 
 STATES = int(os.environ.get("ODRADEK_EXPLORE_STATES", "10000"))
 
@@ -40,15 +40,29 @@ LENGTHS = {
     "shorter_is_a_prefix": 8,
     "writes_without_fence": 2,
     "bounced_is_as_before": 8,
-    "eligible_in_its_next_life": 10,
+    "eligible_in_its_next_life": 9,
     "commits_alone": 4,
     "takes_an_answer_twice": 9,
+    # With the fourteen that lead to the question.
+    "fewest_lead": 23,
+    "one_answer_suffices": 20,
+    "former_answers_count": 23,
+    "not_asked_again": 23,
+    "leads_without_the_isr": 22,
+    "nobody_is_asked": 19,
+    "leads_though_one_is_eligible": 9,
 }
 # The world exempts a broker that lost its disk from StrongIsr; the controller's own invariants see it first.
 SEEN_OTHERWISE = {"any_incarnation_joins": ("OfflineReplicasAreNotInSync",)}
 # A real log refuses records it has already. A broker that is told of a controller epoch it does not know reads the store, and
 # a session sees its watches before what it reads: so the controller in that process has heard that it was deposed.
-SEEN_NOWHERE_ELSE = {"takes_an_answer_twice", "writes_without_fence"}
+# And what a broker says it holds is not withheld: it arrives with the question.
+SEEN_NOWHERE_ELSE = {
+    "takes_an_answer_twice",
+    "writes_without_fence",
+    "former_answers_count",
+    "not_asked_again",
+}
 
 
 @pytest.mark.slow
@@ -102,6 +116,23 @@ def test_power_is_cut_only_while_all_are_well_and_takes_any_end_of_the_log() -> 
         if label.startswith("PowerCut")
     }
     assert {label.partition(", ")[2] for label in cuts} == {"keeps=0)", "keeps=1)"}
+
+
+def test_what_those_in_doubt_are_asked_is_searched_to_the_end() -> None:
+    """From the question on: a power cut, and a broker dies or is back at once, at every moment of it."""
+    model = Model(DOUBT)
+    result = explore(model, most_states=20_000)
+    assert result.counter_example is None, result.counter_example.text
+    assert result.is_complete
+    actions = {
+        label.partition("(")[0]
+        for state in some_states(model, 20_000)
+        for label, _ in model.successors(state)
+    }
+    assert actions >= {
+        "BrokerAnswersEndOffset", "ControllerHearsEndOffset", "PatienceEnds", "PowerCut", "BrokerCrash",
+        "BrokerBounces", "ControllerElectLeader", "ControllerAlterPartition",
+    }  # fmt: skip
 
 
 def test_two_brokers_without_faults_are_searched_to_the_end() -> None:
@@ -192,6 +223,7 @@ def searched(request: pytest.FixtureRequest) -> Searched:
         ("writes_without_fence", QUIET),
         ("bounced_is_as_before", QUIET),
         ("", CUT),
+        ("fewest_lead", DOUBT),
     ],
 )
 def test_pairs_of_replicas_say_what_the_checkers_say_of_the_whole(name: str, scope: Scope) -> None:

@@ -24,9 +24,9 @@ WALKS, STEPS = 6, 16
 def walk(model: Model, seed: int) -> tuple[list[str], list[State]]:
     """Each kind of action is as likely as another: there are many more fetches than crashes to choose from."""
     chooser = random.Random(seed)
-    actions: list[str] = []
-    states = [model.first()]
-    while len(actions) < STEPS:
+    actions, states = model.beginning()
+    most = len(actions) + STEPS
+    while len(actions) < most:
         ways: dict[str, list[tuple[str, State]]] = {}
         for action, after in model.successors(states[-1]):
             ways.setdefault(action.partition("(")[0], []).append((action, after))

@@ -4,6 +4,7 @@ While one is applied a *new* `Model` must be made, for a model remembers what it
 """
 
 from odradek.sim.explore.model import Scope
+from odradek.sim.explore.scopes import SCOPES
 from tests.mutants.edit import Edit
 from tests.mutants.mutant import Mutant, Search
 from tests.mutants.table import kafka_controller, kafka_replication, own
@@ -14,6 +15,9 @@ QUIET = Scope(
 TWO = QUIET._replace(brokers=2)
 # Enough for what one election does: another one doubles the states, and no shorter list of actions needs it.
 ONE_ELECTION = QUIET._replace(leader_epochs=2)
+DOUBT = SCOPES["in-doubt"]._replace(
+    broker_crashes=1, session_expirations=0, lost_connections=0, controller_crashes=0
+)
 CUT = TWO._replace(power_cuts=1, broker_crashes=1, records=1, min_insync_replicas=2)
 SHORT = QUIET._replace(records=1, leader_epochs=2, partition_epochs=4)
 
@@ -156,5 +160,83 @@ SEARCHED: tuple[Mutant, ...] = (
             ),
         ),
         search=Search("ValidHighWatermark", TWO._replace(second_fetches=True)),
+    ),
+    Mutant(
+        "fewest_lead",
+        "of those that may all have lost records the one that holds the fewest leads",
+        (
+            Edit(
+                "controller.unclean:ranking",
+                "sorted(answered, key=lambda broker: ends[broker], reverse=True)",
+                "sorted(answered, key=lambda broker: ends[broker])",
+            ),
+        ),
+        search=Search("I8", DOUBT),
+    ),
+    Mutant(
+        "one_answer_suffices",
+        "of those that may all have lost records the first one that says what it holds leads",
+        (
+            Edit(
+                "controller.unclean:tasks_of_answer",
+                "all(broker in ends or broker not in context.brokers for broker in poll.asked)",
+                "True",
+            ),
+        ),
+        search=Search("I8", DOUBT),
+    ),
+    Mutant(
+        "former_answers_count",
+        "what a broker said before it lost its records is taken for the answer to the question that was asked because it was restarted",
+        (Edit("controller.unclean:tasks_of_answer", "event.number not in (None, poll.number)", "False"),),
+        search=Search("I8", DOUBT),
+    ),
+    Mutant(
+        "not_asked_again",
+        "a broker that lost its records after it had said what it holds is not asked again",
+        (
+            Edit(
+                "controller.unclean:plan_asked_again",
+                "plan.partition_state(topic_partition) is PartitionState.OFFLINE",
+                "False",
+            ),
+        ),
+        search=Search("I8", DOUBT),
+    ),
+    Mutant(
+        "leads_without_the_isr",
+        "one that was last known to be eligible leads while no member of the ISR, which may have more, is live",
+        (
+            Edit(
+                "controller.plan:Plan.contenders",
+                "tuple([*members, *others]) if members else ()",
+                "tuple([*members, *others])",
+            ),
+        ),
+        search=Search("I8", DOUBT),
+    ),
+    Mutant(
+        "nobody_is_asked",
+        "where all of an ISR may have lost records, a preferred election or the first that is live decides, and nobody is asked",
+        (
+            Edit(
+                "controller.plan:Plan.must_ask",
+                "not question.candidates or (len(question.candidates) < 2 and poll is None)",
+                "True",
+            ),
+        ),
+        search=Search("I8", DOUBT),
+    ),
+    Mutant(
+        "leads_though_one_is_eligible",
+        "a member of the ISR that may have lost what it held leads, although one that is eligible has everything",
+        (
+            Edit(
+                "controller.election:members_that_may_lead",
+                "not eligible or not current.last_known_elr",
+                "True",
+            ),
+        ),
+        search=Search("I8", CUT),
     ),
 )

@@ -173,7 +173,13 @@ class _Retelling:
 
     def _broker_bounces(self, step: Transition, rest: str) -> Iterator[str]:
         broker = self._who(rest)
-        yield from (f"hold-watches {self.controller}", f"kill {broker}", f"expire {broker}", f"start {broker}", "run 0.5")
+        yield from (
+            f"hold-watches {self.controller}",
+            f"kill {broker}",
+            f"expire {broker}",
+            f"start {broker}",
+            "run 0.5",
+        )
 
     def _power_cut(self, step: Transition, rest: str) -> Iterator[str]:
         broker = self._who(rest)

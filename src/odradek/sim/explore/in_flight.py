@@ -194,13 +194,25 @@ class InFlight(BrokerMoves):
         trusted.update(zip(stored.elr, stored.elr_broker_epochs, strict=True))
         for other, has_all in enumerate(self._has_all(state)):
             value = self.replica_values.of[state.replicas[other]]
-            is_waited_for = trusted.get(other) == value.broker_epoch or stored.isr == (other,)
+            is_waited_for = trusted.get(other) == value.broker_epoch or (
+                stored.isr == (other,) and not self._may_be_passed_over(state, other)
+            )
             if has_all and is_waited_for and not (loses and other == broker):
                 return True
             is_known = other in trusted or other in stored.last_known_elr
             if has_all and other != broker and is_known and value.is_alive and value.registered:
                 return True
         return False
+
+    def _may_be_passed_over(self, state: State, member: int) -> bool:
+        """The last member of the ISR has said what it holds: another one that holds as much may lead, and have lost it since."""
+        controller = self.controller_values.of[state.controller]
+        if member not in controller.lives:
+            return False
+        poll = controller.poll
+        has_said = poll is not None and any(broker == member for broker, _, _ in poll.ends)
+        about = self.parts(state.messages)[member]
+        return has_said or any(isinstance(self.messages.of[m], EndOffsetAnswer) for m in about)
 
     def _may_be_over(self, state: State) -> bool:
         """The patience with who was asked: one that has everything has said so."""

@@ -78,7 +78,9 @@ class Model(ControllerMoves):
         if not self.scope.begins_in_doubt:
             return [], [self._new_topic()]
         brokers = self.brokers
-        free = Scope(len(brokers), 1, 99, 99, broker_crashes=len(brokers), min_insync_replicas=2, power_cuts=1)
+        free = Scope(
+            len(brokers), 1, 99, 99, broker_crashes=len(brokers), min_insync_replicas=2, power_cuts=1
+        )
         walker = Model(free)
         steps = ["LeaderWrite(0"]
         for follower in brokers[1:]:
