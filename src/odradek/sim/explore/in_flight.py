@@ -184,9 +184,12 @@ class InFlight(BrokerMoves):
         committed = self.counts.of[state.counts].committed
         return [self.replica_values.of[r].log[: len(committed)] == committed for r in state.replicas]
 
-    def _survives(self, state: State, broker: int, *, loses: bool) -> bool:
+    def _survives(self, state: State, broker: int, *, dies: bool = False, loses: bool = False) -> bool:
         """Whether somebody is left who has everything and whom the controller turns to: one that it trusts, or that can be asked. One
-        that may have lost records, and is away, is not waited for, but for the last member of the ISR (decision 0073). `loses`: this one's end of the log goes as well."""
+        that may have lost records, and is away, is not waited for, but for the last member of the ISR (decision 0073). Not
+        that one either, should it have said what it holds: another one with as much may lead, and have lost it since.
+
+        `dies`: this one, else its session ends. `loses`: the end of its log goes as well."""
         if not self.counts.of[state.counts].committed:
             return True
         stored = self.controller_values.of[state.controller].stored
@@ -195,7 +198,9 @@ class InFlight(BrokerMoves):
         for other, has_all in enumerate(self._has_all(state)):
             value = self.replica_values.of[state.replicas[other]]
             is_waited_for = trusted.get(other) == value.broker_epoch or (
-                stored.isr == (other,) and not self._may_be_passed_over(state, other)
+                stored.isr == (other,)
+                and not (value.is_alive and not (dies and other == broker))
+                and not self._has_said(state, other)
             )
             if has_all and is_waited_for and not (loses and other == broker):
                 return True
@@ -204,14 +209,13 @@ class InFlight(BrokerMoves):
                 return True
         return False
 
-    def _may_be_passed_over(self, state: State, member: int) -> bool:
-        """The last member of the ISR has said what it holds: another one that holds as much may lead, and have lost it since."""
+    def _has_said(self, state: State, broker: int) -> bool:
+        """What it holds, to a controller that takes it for live."""
         controller = self.controller_values.of[state.controller]
-        if member not in controller.lives:
+        if broker not in controller.lives:
             return False
-        poll = controller.poll
-        has_said = poll is not None and any(broker == member for broker, _, _ in poll.ends)
-        about = self.parts(state.messages)[member]
+        has_said = controller.poll is not None and any(said == broker for said, _, _ in controller.poll.ends)
+        about = self.parts(state.messages)[broker]
         return has_said or any(isinstance(self.messages.of[m], EndOffsetAnswer) for m in about)
 
     def _may_be_over(self, state: State) -> bool:

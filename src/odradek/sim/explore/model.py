@@ -225,13 +225,13 @@ class Model(ControllerMoves):
     def _allowed_to(self, state: State, broker: int) -> int:
         """Also what a cluster survives, where records are lost."""
         allowed = self.allowed.of[self._allowed(state)]
-        survives = self._survives(state, broker, loses=False)
+        survives = self._survives(state, broker, dies=True)
         return self.allowed.number(
             allowed._replace(
-                power_cut=allowed.power_cut and self._survives(state, broker, loses=True),
+                power_cut=allowed.power_cut and self._survives(state, broker, dies=True, loses=True),
                 crash=allowed.crash and survives,
                 bounce=allowed.crash and not survives,
-                expiration=allowed.expiration and survives,
+                expiration=allowed.expiration and self._survives(state, broker),
             )
         )
 
