@@ -254,7 +254,6 @@ EXHIBITS: tuple[Mutant, ...] = (
         (Edit("controller.unclean:_select_best", "(*ranked, *contenders)", "contenders[1:]"),),
         commit="439474e",
         scenario="the_eligible_one_lost_power_and_the_leader_was_killed",
-        searched="fewest_lead",
     ),
     Mutant(
         "next controller",
