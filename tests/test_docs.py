@@ -572,8 +572,8 @@ def test_the_page_of_the_search_has_each_bug_and_the_length_of_its_counter_examp
     shown = re.findall(r"^\| `(\w+)`[^|]*\| [^|]+ \| (\d+) \|", page, re.M)
 
     assert {name: int(actions) for name, actions in shown} == {m.name: LENGTHS[m.name] for m in SEARCHED}
-    names = " and ".join(f"`{name}`" for name in sorted(SEEN_NOWHERE_ELSE))
-    assert f"all but {names} break an invariant" in page
+    *most, last = (f"`{name}`" for name in sorted(SEEN_NOWHERE_ELSE))
+    assert f"all but {', '.join(most)} and {last} break an invariant" in page
 
 
 def test_the_page_of_spark_names_each_option_of_source_and_topic_sink() -> None:
