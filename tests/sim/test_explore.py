@@ -91,6 +91,14 @@ def test_a_proposal_that_is_heard_after_its_repeat_was_refused_is_found(
     assert result.depth == 11
 
 
+def test_a_proposal_that_was_refused_is_not_read_again_where_a_controller_may_be_deposed() -> None:
+    """Found by `two-controllers` with two brokers where nobody was deposed: whole brokers refuse the copy by its number."""
+    scope = SCOPES["two-brokers"]._replace(deposals=1, leader_epochs=1, partition_epochs=3)
+    result = explore(Model(scope), most_states=20_000)
+    assert result.counter_example is None, result.counter_example.text
+    assert result.is_complete
+
+
 def test_what_is_searched_by_default_has_every_scope_and_most_states_of_the_first() -> None:
     asked = {name: most for name, _, most in parts(1_000_000)}
     assert list(asked) == list(SCOPES)
