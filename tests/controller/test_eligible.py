@@ -171,6 +171,24 @@ def test_without_the_last_member_of_the_isr_the_others_wait_whatever_they_hold(i
     assert world.leader("e-0")[:2] == (1, (1,))
 
 
+@pytest.mark.parametrize("is_answered_first", [False, True])
+def test_one_that_dies_again_while_they_are_asked_has_the_same_time_to_come_back(
+    is_answered_first: bool,
+) -> None:
+    world = all_in_doubt()
+    if is_answered_first:
+        world.step(ends(2, 3, 8, "e-0"))
+        world.kill(1)
+    else:
+        world.kill(1)
+        world.step(ends(2, 3, 8, "e-0"))
+    assert world.leader("e-0")[0] == -1
+    assert asked(world.start(1)) == [1, 2]
+    world.step(ends(2, 3, 8, "e-0"))
+    world.step(ends(1, 3, 9, "e-0"))
+    assert world.leader("e-0")[:2] == (1, (1,))
+
+
 def test_one_in_doubt_that_is_live_alone_leads_as_it_is() -> None:
     world = all_in_doubt()
     world.kill(1)

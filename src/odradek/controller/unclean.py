@@ -77,7 +77,8 @@ def commit_asked(context: ControllerContext, asked: dict[TopicPartition, Questio
 
 
 def tasks_of_answer(context: ControllerContext, event: EndOffsetsAnswered) -> list[Task]:
-    """Note what a candidate holds; elect where everybody who is still live has answered."""
+    """Note what a candidate holds; elect where everybody has answered. Whoever died meanwhile is waited for only where nothing may be
+    lost: it may be back, and hold the most."""
     complete = []
     for topic_partition, end in sorted(event.ends.items()):
         poll = context.polls.get(topic_partition)
@@ -85,7 +86,7 @@ def tasks_of_answer(context: ControllerContext, event: EndOffsetsAnswered) -> li
             continue
         ends = {**poll.ends, event.broker: end}
         context.polls[topic_partition] = replace(poll, ends=ends)
-        if all(broker in ends or broker not in context.brokers for broker in poll.asked):
+        if all(broker in ends or (poll.may_lose and broker not in context.brokers) for broker in poll.asked):
             complete.append(topic_partition)
     return [ElectUnclean(tuple(complete))] if complete else []
 

@@ -179,7 +179,7 @@ SEARCHED: tuple[Mutant, ...] = (
         (
             Edit(
                 "controller.unclean:tasks_of_answer",
-                "all(broker in ends or broker not in context.brokers for broker in poll.asked)",
+                "all(broker in ends or (poll.may_lose and broker not in context.brokers) for broker in poll.asked)",
                 "True",
             ),
         ),
