@@ -3,16 +3,18 @@
 import errno
 import random
 from collections.abc import Iterator
-from typing import NamedTuple
+from contextlib import suppress
+from typing import Any, NamedTuple
 
 import pytest
 
 from odradek.log.checkpoints import DIRECTORY_MOVES
 from odradek.log.errors import CorruptLog, DirectoryOffline, StorageError
+from odradek.log.flushing import FlushState
 from odradek.log.future_logs import FutureLog, is_too_long
 from odradek.log.log_directory import moves_of
 from odradek.log.log_manager import LogManager
-from odradek.log.memory_files import MemoryDisk, _Node
+from odradek.log.memory_files import MemoryDirectory, MemoryDisk, _Node
 from odradek.log.partition_log import PartitionLog
 from odradek.log.truncated_tails import TAILS
 from odradek.model.ids import NO_TOPIC_ID, TopicId, TopicPartition
@@ -786,6 +788,62 @@ def test_a_copy_whose_swap_had_no_descriptor_follows_producers_of_its_own(operat
         assert world.path == "/b" and world.log.aborted_transactions(0, 1 << 40) == [aborted], after
         assert world.log.last_stable_offset(world.log.log_end_offset) == world.log.log_end_offset
     raise AssertionError("it never got through")
+
+
+@pytest.mark.parametrize(
+    ("owner", "step", "call"),
+    [
+        (PartitionLog, "take_snapshot", 1),
+        (MemoryDirectory, "rename", 1),
+        (MemoryDirectory, "sync", 2),
+        (MemoryDirectory, "sync", 3),
+        (PartitionLog, "renamed", 1),
+        (LogManager, "adopt", 1),
+        (FlushState, "when_something_comes", 1),
+        (LogManager, "retire", 1),
+        (MemoryDirectory, "rename", 2),
+    ],
+)
+def test_a_want_of_memory_in_the_swap_leaves_one_log_that_goes_on(
+    owner: type, step: str, call: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Behind the rename it left a copy with the name and the larger number: at the next start that took the place of the log in
+    use, which had been appended to since."""
+    world = Directories()
+    produce(world.log, idempotent(0, is_transactional=True))
+    world.move_to("/b")
+    world.copy()
+    world.manager.futures.prepare(TP)
+    world.future.flush()
+    calls, has_moved = 0, False
+    really = getattr(owner, step)
+
+    def no_memory(*args: Any, **named: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        if calls == call:
+            raise MemoryError
+        return really(*args, **named)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(owner, step, no_memory)
+        with suppress(MemoryError):
+            world.manager.futures.swap(TP, world.log.log_end_offset, NOW)
+            has_moved = True  # and whoever has the partition goes on with this log
+    assert calls >= call and has_moved == (world.manager.futures.get(TP) is None)
+    assert world.path == ("/b" if has_moved else "/a") and not world.manager.offline_directories
+    produce(world.log, marker(commit=False), from_coordinator=True)
+    expected = contents(world.log)
+    if not has_moved:
+        world.arrive()
+        assert world.path == "/b" and contents(world.log) == expected
+    assert len(world.log.aborted_transactions(0, 1 << 40)) == 1
+    produce(world.log, batch(1, value=b"after"), epoch=3)
+    expected = contents(world.log)
+
+    world.start()
+
+    assert world.path == "/b" and contents(world.log) == expected, world.report.notes
 
 
 def test_a_copy_that_arrives_at_the_second_attempt_counts_as_the_one_that_moved_last(

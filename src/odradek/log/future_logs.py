@@ -248,8 +248,8 @@ class FutureLogs:
     def swap(self, topic_partition: TopicPartition, high_watermark: int, now_ms: int) -> list[str]:
         """The future log is the one in use when this returns: see the module. Lines for the log file.
 
-        StorageError: its directory failed, it is lost, and the log in use is the one that was. Blocks for two syncs of
-        directories, so that nothing is appended in between.
+        StorageError: its directory failed, it is lost, and the log in use is the one that was; for want of a descriptor, or
+        MemoryError, it goes on as a copy. Blocks for two syncs of directories, so that nothing is appended in between.
         """
         manager = self._manager
         current, home = manager.logs[topic_partition], manager.home_of(manager.logs[topic_partition])
@@ -289,7 +289,9 @@ class FutureLogs:
                 raise MissingFile(f"{directory.path}/{name} is not there any more")
             has_name = True
             directory.root.sync()
-        except StorageError:
+            log.renamed(str(topic_partition))
+            manager.adopt(topic_partition, directory, log)
+        except (StorageError, MemoryError):
             log.producers = copied  # the copy goes on as a follower, and those of the log in use are told of each batch by that
             if directory.root.health.failure is not None:
                 directory.may_come_back.add(topic_partition)
@@ -298,10 +300,9 @@ class FutureLogs:
                 for changed in beyond.put():
                     current.flushed.name_changed(changed)
                 directory.root.rename(str(topic_partition), name)
+                log.renamed(name)
             raise
         del self.logs[topic_partition]
-        log.renamed(str(topic_partition))
-        manager.adopt(topic_partition, directory, log)
         lines = [f"{topic_partition} has moved from {home.path} to {directory.path}"]
         # Tails that an unclean election cut off are for a person to look at: they do not go with the log.
         has_tails = home.is_online and home.root.child(str(topic_partition)).is_directory(TAILS)
@@ -313,6 +314,7 @@ class FutureLogs:
             if has_tails:
                 lines.append(f"{line}, for what was cut off it")
             home.sync_deletions()
-        except StorageError as error:
-            lines.append(f"{topic_partition}: its former log could not be taken away: {error.message}")
+        except (StorageError, MemoryError) as error:  # the log has moved: nothing more may go to the former one
+            why = str(error) or "no memory"
+            lines.append(f"{topic_partition}: its former log could not be taken away: {why}")
         return lines

@@ -181,10 +181,11 @@ class LogManager:
     def adopt(self, topic_partition: TopicPartition, directory: LogDirectory, log: PartitionLog) -> None:
         """It is the log in use from now on."""
         self.look_after(log)
-        log.on_broken = self._log_broken
         self._checkpoints.cut(log)
-        self._hosted.put(topic_partition, directory, log)
         self._ask_for_flushes(log)
+        log.on_broken = self._log_broken
+        # Last: after a want of memory before, the one in use is the one that was.
+        self._hosted.put(topic_partition, directory, log)
 
     def _ask_for_flushes(self, log: PartitionLog) -> None:
         log.flushed.when_something_comes(partial(self.to_flush.setdefault, log.topic_partition))
