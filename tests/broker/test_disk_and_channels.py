@@ -2,6 +2,7 @@
 
 import errno
 import os
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from odradek.broker import effects as fx
 from odradek.broker.handlers.produce import PATIENCE_MS
 from odradek.broker.id_generator import IdGenerator
 from odradek.broker.replica_manager import ReplicaManager, Stop
+from odradek.broker.slices import Slices
 from odradek.log import files
 from odradek.log.errors import DiskFault, StorageError
 from odradek.model.error_codes import ErrorCode
@@ -26,6 +28,7 @@ from odradek.model.ids import (
 from odradek.protocol.messages import alter_partition as ap
 from odradek.protocol.messages import leader_and_isr as lai
 from odradek.replication.isr import IsrProposal
+from odradek.replication.partition import Partition
 from tests.broker.world import TOPIC_ID, World, live_broker
 from tests.support import no_collector, open_under
 
@@ -433,6 +436,69 @@ def test_very_many_partitions_are_told_of_a_configuration_some_at_a_time(
         pass
     assert told() == [(2, 78)] * 10
     assert {log.config.retention_ms for log in world[1].logs.logs.values()} == {retention_ms}
+
+
+@pytest.mark.parametrize("at_once", [1, 2, 100])
+def test_partitions_whose_configuring_ended_in_a_want_of_memory_are_configured_later(
+    world: World, monkeypatch: pytest.MonkeyPatch, at_once: int
+) -> None:
+    """They kept the settings of before until the next change: acks=all went on with the smaller min.insync.replicas."""
+    for index in range(4):
+        world.lead(1, index=index, is_new=True)
+    broker = world[1].broker
+    broker.topic_config_changed("t", {}, world.now_ms)
+    monkeypatch.setattr("odradek.broker.replica_manager.CONFIGURED_AT_ONCE", at_once)
+    really, wants = ReplicaManager._configure, [2]
+
+    def no_memory(manager: ReplicaManager, partition: Any, *args: Any) -> None:
+        if partition.topic_partition.partition in wants:
+            wants.clear()
+            raise MemoryError
+        really(manager, partition, *args)
+
+    monkeypatch.setattr(ReplicaManager, "_configure", no_memory)
+    with suppress(MemoryError):  # where it is not met in a slice
+        broker.topic_config_changed("t", {"min.insync.replicas": "3"}, world.now_ms)
+    while broker.go_on(world.now_ms):
+        pass
+    assert wants == [] and world[1].partition("t", 2).min_insync_replicas != 3
+
+    world.advance(broker.settings.replica_lag_time_max_ms)
+
+    assert [world[1].partition("t", index).min_insync_replicas for index in range(4)] == [3] * 4
+
+
+@pytest.mark.parametrize("what", ["configure", "shrink"])
+def test_a_slice_for_which_there_was_no_memory_is_begun_another_time(
+    world: World, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    """It was taken for one that goes on: nobody was told of settings any more, and no ISR shrank."""
+    for index in range(4):
+        world.lead(1, index=index, is_new=True)
+    broker = world[1].broker
+    broker.topic_config_changed("t", {}, world.now_ms)
+    monkeypatch.setattr("odradek.broker.replica_manager.CONFIGURED_AT_ONCE", 1)
+    monkeypatch.setattr("odradek.broker.replica_manager.ASKED_AT_ONCE", 1)
+    told: list[Partition] = []
+    monkeypatch.setattr(Partition, "shrink_if_lagging", lambda one, now_ms: told.append(one))
+
+    def no_memory(*_: object) -> None:
+        raise MemoryError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Slices, "begin", no_memory)
+        with pytest.raises(MemoryError):
+            if what == "configure":
+                broker.topic_config_changed("t", {"min.insync.replicas": "3"}, world.now_ms)
+            else:
+                broker.replicas.shrink_lagging(world.now_ms)
+    told.clear()
+    world.advance(broker.settings.replica_lag_time_max_ms)
+    while broker.go_on(world.now_ms):
+        pass
+    here = [world[1].partition("t", index) for index in range(4)]
+    assert all(one in told for one in here)
+    assert what == "shrink" or [one.min_insync_replicas for one in here] == [3] * 4
 
 
 def test_configurations_of_very_many_partitions_are_read_some_at_a_time(

@@ -519,10 +519,13 @@ class ReplicaManager:
 
     def _begin_to_configure(self, now_ms: int) -> None:
         if not self._is_configuring and self._configure_some(now_ms):
+            self._is_configuring = False  # should there be no memory for the slice
             self._slices.begin(self._configure_some)
+            self._is_configuring = True
 
     def _configure_some(self, now_ms: int) -> bool:
-        """Whether there are more. Whoever comes to be hosted meanwhile begins with the settings of by then."""
+        """Whether there are more. Whoever comes to be hosted meanwhile begins with the settings of by then. A topic at which it ends
+        in a mistake of ours, for want of memory, say, is told once more, behind all others: see `shrink_lagging`."""
         self._is_configuring = False
         left = CONFIGURED_AT_ONCE
         while self._unconfigured and left > 0:
@@ -537,16 +540,27 @@ class ReplicaManager:
             left -= COST_OF_A_TOPIC + len(some)
             if not some:
                 continue  # gone meanwhile
-            self.logs.update_config(topic, [partition.topic_partition for partition in some])
-            if self.topic_configs.is_known(topic):
-                covered = self.follower_throttle.covered
-                before = [partition.topic_partition in covered for partition in some]
-                for partition in some:
-                    self._configure(partition, settings, now_ms)
-                if before != [partition.topic_partition in covered for partition in some]:
-                    self._follower_throttle_changed(now_ms)
+            try:
+                self._configure_these(topic, some, settings, now_ms)
+            except Exception:
+                self._unconfigured.pop(topic, None)
+                self._unconfigured[topic] = None, list(here)
+                raise
         self._is_configuring = bool(self._unconfigured)
         return self._is_configuring
+
+    def _configure_these(
+        self, topic: str, some: list[Partition], settings: TopicSettings, now_ms: int
+    ) -> None:
+        self.logs.update_config(topic, [partition.topic_partition for partition in some])
+        if not self.topic_configs.is_known(topic):
+            return
+        covered = self.follower_throttle.covered
+        before = [partition.topic_partition in covered for partition in some]
+        for partition in some:
+            self._configure(partition, settings, now_ms)
+        if before != [partition.topic_partition in covered for partition in some]:
+            self._follower_throttle_changed(now_ms)
 
     def _configure(self, partition: Partition, settings: TopicSettings, now_ms: int) -> None:
         partition.replica_lag_time_max_ms = self.settings.replica_lag_time_max_ms
@@ -562,8 +576,12 @@ class ReplicaManager:
     # ------------------------------------------------------------------------------------------------ time
 
     def shrink_lagging(self, now_ms: int) -> None:
-        if not self._is_shrinking:
-            self._ask_all(Partition.shrink_if_lagging, now_ms, self._shrinks)
+        """Now and then: which replicas lag, and which partitions are still to be told of their settings."""
+        try:
+            if not self._is_shrinking:
+                self._ask_all(Partition.shrink_if_lagging, now_ms, self._shrinks)
+        finally:
+            self._begin_to_configure(now_ms)
 
     def _shrinks(self, is_under_way: bool) -> None:
         self._is_shrinking = is_under_way
@@ -586,7 +604,9 @@ class ReplicaManager:
             return bool(left)
 
         if some(now_ms, ASKED_AT_ONCE):
+            tell(False)  # nor is there always memory for the slice
             self._slices.begin(some)
+            tell(True)
 
     # -------------------------------------------------------------------------------------------- fetchers
 

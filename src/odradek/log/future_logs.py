@@ -314,7 +314,7 @@ class FutureLogs:
             if has_tails:
                 lines.append(f"{line}, for what was cut off it")
             home.sync_deletions()
-        except (StorageError, MemoryError) as error:  # the log has moved: nothing more may go to the former one
+        except (StorageError, MemoryError) as error:  # the log has moved, and nothing more may go to this one
             why = str(error) or "no memory"
             lines.append(f"{topic_partition}: its former log could not be taken away: {why}")
         return lines
