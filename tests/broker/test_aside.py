@@ -119,3 +119,36 @@ def test_a_want_of_memory_as_work_is_handed_on_holds_up_no_other(monkeypatch: py
     assert isinstance(one, RunAside)
     calls.answered(one.request_id, one.work.run(), 1)
     assert done == [None, b"second"]
+
+
+@pytest.mark.parametrize("asks_in", ["its end", "its begin"])
+def test_a_mistake_in_one_piece_is_not_told_to_another_that_asks_for_more(asks_in: str) -> None:
+    """Describing producers, say, asks for log after log: it was told that its next one had failed, and yet heard of that later."""
+    effects: list[Effect] = []
+    calls = PendingCalls()
+    aside = Aside(effects, calls)
+    told: list[str] = []
+
+    def broken() -> Made:
+        raise ZeroDivisionError("ours")
+
+    def more() -> None:
+        aside.ask(aside.lookups, lambda: None, lambda *_: told.append("more"), 0)
+        told.append("asked")
+
+    def begins() -> Made | None:
+        if asks_in == "its begin":
+            more()
+        return None
+
+    aside.ask(aside.lookups, lambda: Made(bytes), lambda *_: more() if asks_in == "its end" else None, 0)
+    aside.ask(aside.lookups, begins, lambda *_: told.append("second"), 0)
+    aside.ask(aside.lookups, broken, lambda *_: told.append("broken"), 0)
+    (running,) = effects
+    assert isinstance(running, RunAside)
+
+    with pytest.raises(ZeroDivisionError, match="ours"):  # whoever told of the end
+        calls.answered(running.request_id, b"", 1)
+
+    assert sorted(told) == ["asked", "broken", "more", "second"]
+    assert told.index("asked") < told.index("broken") < told.index("more")

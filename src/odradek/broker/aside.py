@@ -32,13 +32,17 @@ class Aside:
 
     def ask(self, line: deque[tuple[Begin, Done]], begin: Begin, done: Done, now_ms: int) -> None:
         line.append((begin, done))
-        self._go_on(now_ms)
+        if not self._is_busy:
+            self._go_on(now_ms)
 
     def _go_on(self, now_ms: int) -> None:
-        """A mistake of ours in one of these keeps no other waiting: it is told when there is nothing left to begin."""
+        """A mistake of ours in one of these keeps no other waiting: it is told when there is nothing left to begin. What they ask
+        for themselves waits behind them, and a mistake in another piece is not told to them."""
         self.now_ms = now_ms
         mistake: Exception | None = None
-        while not self._is_busy and (self.produces or self.lookups):
+        is_begun = False
+        self._is_busy = True
+        while not is_begun and (self.produces or self.lookups):
             line = self.lookups if self._last is self.produces else self.produces
             line = line or (self.produces if line is self.lookups else self.lookups)
             self._last = line
@@ -47,7 +51,7 @@ class Aside:
                 work = begin()
                 if work is not None:
                     self._effects.append(RunAside(self._calls.expect(self._ended(done)), work))
-                    self._is_busy = True  # last: a thread that is waited for has been asked for
+                    is_begun = True  # last: a thread that is waited for has been asked for
                     continue
             except Exception as error:
                 mistake = mistake or error
@@ -55,12 +59,12 @@ class Aside:
                 done(None, now_ms)
             except Exception as error:
                 mistake = mistake or error
+        self._is_busy = is_begun
         if mistake is not None:
             raise mistake
 
     def _ended(self, done: Done) -> Done:
         def ended(result: Any, now_ms: int) -> None:
-            self._is_busy = False
             try:
                 done(result, now_ms)
             finally:
