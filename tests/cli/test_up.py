@@ -397,7 +397,7 @@ def test_up_says_before_it_waits_that_nobody_serves_at_an_advertised_address(mon
 
 def test_a_directory_whose_lock_cannot_be_written_is_one_sentence(tmp_path):
     (tmp_path / ".lock").mkdir()
-    with pytest.raises(Failed, match=f"--dir {tmp_path}: .*; name a directory that you may write"):
+    with pytest.raises(Failed, match=f"--dir {tmp_path}: .*; name another --dir"):
         up_module.hold(tmp_path)
 
 

@@ -1,6 +1,7 @@
 """One suite for every `Directory`: what holds in memory holds on the disk, so the simulator tests the real thing."""
 
 import errno
+import fcntl
 import gc
 import os
 from collections.abc import Callable
@@ -231,6 +232,19 @@ def test_only_one_process_has_the_lock(reopen: Open, root: Directory) -> None:
         root.lock()
     lock.release()
     root.lock().release()
+
+
+@pytest.mark.parametrize("code", [errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP])
+def test_a_file_system_without_locks_is_not_taken_for_a_process_that_runs(
+    code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_locks(*_: object) -> None:
+        raise OSError(code, os.strerror(code))
+
+    monkeypatch.setattr(fcntl, "flock", no_locks)
+    said = rf"{tmp_path} must be on a file system with locks \(flock\), such as a local disk: .*{os.strerror(code)}"
+    with pytest.raises(StorageError, match=said):
+        OsDirectory(str(tmp_path)).lock()
 
 
 def test_children_share_the_health_of_their_root(root: Directory) -> None:

@@ -305,7 +305,7 @@ def hold(directory: Path) -> "Lock":
     except DirectoryInUse:
         _runs_already(directory)
     except StorageError as error:
-        fail(f"--dir {directory}: {error.message}; name a directory that you may write")
+        fail(f"--dir {directory}: {error.message}; name another --dir")
 
 
 def _runs_already(directory: Path) -> NoReturn:

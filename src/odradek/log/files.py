@@ -575,6 +575,11 @@ class OsDirectory:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
             os.close(fd)
+            if not isinstance(error, BlockingIOError):  # ENOLCK, ENOSYS: of a network, as a rule
+                raise named(
+                    error,
+                    f"log directory {self.path} must be on a file system with locks (flock), such as a local disk: {LOCK_NAME}",
+                ) from error
             raise DirectoryInUse(
                 f"log directory {self.path} is in use by another process (it holds {LOCK_NAME}); "
                 "stop that broker, or give this one another log.dirs"
