@@ -300,7 +300,7 @@ def test_where_journals_in_several_directories_are_not_read_what_is_named_can_be
     monkeypatch.setattr("odradek.client.sync.SyncClient.cluster", lambda *_: None)
     monkeypatch.setattr(files, "local_journals", lambda *_: (found, []))
     with pytest.raises(files.TooLarge) as refused:
-        files.local_history("127.0.0.1:1", 1)
+        files.local_history("127.0.0.1:1", None, 1)
     named = [shlex.quote(str(place)) for place in (tmp_path, *(file.parent for file in found))]
     assert str(refused.value).endswith(f"not read unasked; {told.format(*named)}")
     if " or " not in told:

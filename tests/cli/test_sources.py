@@ -243,18 +243,18 @@ def test_a_live_cluster_is_told_by_its_journal_since_when_a_leaver_owes(
     stuck: tuple[Path, World], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file, world = stuck
-    monkeypatch.setattr(journals, "local_history", lambda bootstrap: journals.read_history(file))
+    monkeypatch.setattr(journals, "local_history", lambda *_: journals.read_history(file))
     seen: ControllerContext = world.context.fork()
     seen.removals = {tp("t-0"): {BrokerId(2): 9_999_999}, tp("u-0"): {BrokerId(1): 5}}
     remembered = why.controllers_own("anywhere", [])
     assert remembered is not None
     why.owed_since(seen, remembered)
     assert seen.removals == {tp("t-0"): {2: world.now_ms}, tp("u-0"): {1: 5}}
-    monkeypatch.setattr(journals, "local_history", lambda bootstrap: None)
+    monkeypatch.setattr(journals, "local_history", lambda *_: None)
     assert why.controllers_own("anywhere", []) is None
     file.with_suffix(".damaged").write_text("{\n{}\n")
     monkeypatch.setattr(
-        journals, "local_history", lambda bootstrap: journals.read_history(file.with_suffix(".damaged"))
+        journals, "local_history", lambda *_: journals.read_history(file.with_suffix(".damaged"))
     )
     assert why.controllers_own("anywhere", []) is None
 
@@ -266,7 +266,7 @@ def test_a_journal_that_cannot_be_read_or_played_keeps_back_no_answer(
     another version."""
     file, _ = stuck
 
-    def forbidden(bootstrap: str) -> None:
+    def forbidden(*_: object) -> None:
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(file))
 
     monkeypatch.setattr(journals, "local_history", forbidden)
@@ -274,7 +274,7 @@ def test_a_journal_that_cannot_be_read_or_played_keeps_back_no_answer(
     lines = [json.loads(line) for line in file.read_text().splitlines()]
     lines[-1]["event"] = {"type": lines[-1]["event"]["type"]}
     file.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    monkeypatch.setattr(journals, "local_history", lambda bootstrap: journals.read_history(file))
+    monkeypatch.setattr(journals, "local_history", lambda *_: journals.read_history(file))
     assert why.controllers_own("anywhere", []) is None
 
 

@@ -1,6 +1,5 @@
 """`why`: plain sentences first, a tree of reasons below, from a live cluster, a store or a journal."""
 
-import contextlib
 import re
 import shlex
 from collections.abc import Callable
@@ -98,14 +97,37 @@ def test_a_leader_that_is_registered_and_does_not_answer_does_not_lead_well(
         assert f"not known: whether broker {victim} lives: " in out
 
 
-def test_who_has_no_address_for_this_client_is_not_called_silent(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_controller_that_hangs_is_waited_for_once(
+    start_cluster: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each question to it took its whole time: reassignments, settings, its journal's place, a sign of life; 20 s together."""
+    monkeypatch.setattr(silent_brokers, "ANSWER_WITHIN_S", 0.5)
+    cluster, shell = start_cluster(3)
+    victim = cluster.controller
+    shell.ok("topic", "create", "led", "--assign", f"{victim},{victim % 3 + 1}")
+    eventually(lambda: shell("why", "led")[0] == 0, what="every replica is in sync")
+    asked: list[str] = []
+    really = sync.SyncClient._call
+
+    def call(client: sync.SyncClient, broker: int, request: Any, *args: Any) -> Any:
+        if broker in (victim, sync.CONTROLLER):
+            asked.append(type(request).__name__)
+        return really(client, broker, request, *args)
+
+    monkeypatch.setattr(sync.SyncClient, "_call", call)
+    with cluster.paused(victim, session_ends_after_s=None):
+        code, out, _ = shell("why", "led")
+    assert code == 1 and out.startswith(f"led-0 has a leader that does not answer (broker {victim}: ")
+    assert "not known: whether reassignments run: no controller answers" in out
+    assert asked == ["ApiVersionsRequest"]
+
+
+def test_who_has_no_address_for_this_client_is_not_called_silent() -> None:
     """What the controller remembers has brokers that do not open this client's listener."""
     where = TopicPartition("t", 0)
     context: Any = SimpleNamespace(leadership=lambda _: SimpleNamespace(isr=(1, 2, 3)), brokers={1, 2})
-    client: Any = contextlib.nullcontext(SimpleNamespace(cluster=lambda _: SimpleNamespace(brokers={1, 3})))
-    monkeypatch.setattr(sync, "SyncClient", lambda _: client)
-    monkeypatch.setattr(why_verb, "silent_brokers", lambda _, asked: dict.fromkeys(asked, "it hangs"))
-    assert why_verb.members_that_are_silent(context, [where], "127.0.0.1:1") == {1: "it hangs"}
+    silent = {1: "it hangs", 3: "it hangs"}  # of those that Metadata names
+    assert why_verb.members_that_are_silent(context, [where], silent) == {1: "it hangs"}
 
 
 def test_a_partition_that_is_not_led_by_its_preferred_replica_is_well_and_could_be_quicker(
@@ -295,7 +317,7 @@ def test_that_the_controllers_journal_was_not_read_is_said(
     """Whether a topic is out of service stands there alone: behind a journal of 8 MiB it was called well, and no more was said."""
     shell.ok("topic", "create", "large", "-r", "1")
     assert shell.json("why", "large")["unknown"] == []
-    monkeypatch.setattr(files.local_history, "__defaults__", (0,))
+    monkeypatch.setattr(files.local_history, "__defaults__", (None, 0))
     (note,) = shell.json("why", "large")["unknown"]
     assert note.startswith("what the controller alone knows, as of topics that are out of service: "), note
     (_, place) = note.split("of its journal are not read unasked; --journal reads them, of ")

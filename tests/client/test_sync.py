@@ -632,10 +632,15 @@ def test_who_gave_no_answer_is_waited_for_once_in_one_look(broker: ScriptedBroke
             assert asked == ["silent"]
             with client.waiting_once():  # another look
                 waited_for(client)
+            for same in (1, CONTROLLER):
+                with pytest.raises(Unreachable):
+                    client.call(same, ListGroupsRequest())
             with pytest.raises(Unreachable):
-                client.call(1, ListGroupsRequest())
-            assert client.call(CONTROLLER, MetadataRequest(topics=[])).controller_id == 1
+                client.another(60).call(1, ListGroupsRequest())
+        with client.waiting_once({1: "it hangs"}), pytest.raises(Unreachable, match="it hangs"):
+            client.call(1, ListGroupsRequest())
         goes_on.set()
+        assert client.call(CONTROLLER, MetadataRequest(topics=[])).controller_id == 1
         assert client.call(1, ListGroupsRequest()).groups == []
         asked.clear()
         broker.answer(ListGroupsRequest, resets)

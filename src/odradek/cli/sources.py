@@ -8,7 +8,7 @@ What such a source cannot know is said in `unknown`, one sentence each.
 """
 
 from collections.abc import Callable, Coroutine, Mapping, Sequence, Set
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from odradek.cli.output import Failed, bootstrap_option, fail
+from odradek.cli.silent_brokers import silent_brokers
 from odradek.model.counted import first_of
 
 if TYPE_CHECKING:
@@ -54,6 +55,10 @@ class Source:
     unknown: tuple[str, ...] = ()
     offline_directories: "Mapping[int, frozenset[TopicPartition]]" = field(default_factory=dict)
     replayed: "ControllerContext | None" = None  # what the controller of a journal remembered
+    silent: Mapping[int, str] = field(
+        default_factory=dict
+    )  # live brokers that gave this client no answer, and why
+    answering: str = ""  # a bootstrap of those that did
 
     def observed(self) -> "ControllerContext":
         """As it is, nothing decided: for "why"."""
@@ -128,7 +133,12 @@ def from_cluster(bootstrap: str) -> Source:
 
     with SyncClient(bootstrap) as client:
         view = client.cluster()
-        return source_of(client, view, bootstrap)
+        # First, and all together: what is asked of one that hangs is waited for in vain, question by question.
+        silent = silent_brokers(client, view.brokers)
+        with client.waiting_once(silent):
+            source = source_of(client, view, bootstrap)
+    answering = ",".join(str(known.address) for b, known in view.brokers.items() if b not in silent)
+    return replace(source, silent=silent, answering=answering or bootstrap)
 
 
 def source_of(client: "SyncClient", view: "ClusterView", where: str) -> Source:
@@ -150,8 +160,6 @@ def source_of(client: "SyncClient", view: "ClusterView", where: str) -> Source:
 
 def refreshed_source(client: "SyncClient", where: str, before: "MetadataLoaded | None") -> Source:
     """The source read again by a poller: settings are read the first time, and carried in the snapshot."""
-    from dataclasses import replace
-
     from odradek.controller.context import CLUSTER_DEFAULT
     from odradek.model.error_codes import ErrorCode
 

@@ -6,7 +6,7 @@ Exit code 0 when everything one can ask for holds, else 1.
 
 import contextlib
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 import click
 
 from odradek.cli.output import Failed, fail, json_option, print_json
-from odradek.cli.silent_brokers import REMEDY, not_known_to_live, silent_brokers
+from odradek.cli.silent_brokers import REMEDY, not_known_to_live
 from odradek.cli.sources import Source, open_source, source_options
 from odradek.model.counted import counted, numbered
 
@@ -79,7 +79,7 @@ def why(
     remedy."""
     source = open_source(bootstrap=bootstrap, place=place, journal=journal, at=at)
     unknown: list[str] = []
-    live = bootstrap if place is None and journal is None else None
+    live = source.answering or None
     if is_group and live is None:
         raise click.UsageError("--group asks a live cluster: a store or a journal knows nothing of groups")
     if live is not None and (is_group or not is_topic(source, target)):
@@ -142,7 +142,7 @@ def answers_for(source: Source, target: str, bootstrap: str | None, unknown: lis
 
     context = source.observed()
     is_controllers = source.replayed is not None
-    remembered = None if bootstrap is None else controllers_own(bootstrap, unknown)
+    remembered = None if bootstrap is None else controllers_own(bootstrap, unknown, source.silent)
     if remembered is not None and is_hidden(context, target) and _is_waiting(remembered, target):
         context, is_controllers = remembered, True
     topic, partitions = resolve(context, target)
@@ -151,7 +151,7 @@ def answers_for(source: Source, target: str, bootstrap: str | None, unknown: lis
         return [Answer(topic, f"{topic} is being deleted, and is not gone yet: {tree.detail}.", (tree,))]
     measured, silent = {}, {}
     if bootstrap is not None:
-        silent = members_that_are_silent(context, partitions, bootstrap)
+        silent = members_that_are_silent(context, partitions, source.silent)
         if remembered is not None and any(where in context.removals for where in partitions):
             owed_since(context, remembered)
         short = [where for where in partitions if _lacks_replicas(context, where)]
@@ -202,16 +202,12 @@ def out_of_service(
 
 
 def members_that_are_silent(
-    context: "ControllerContext", partitions: "list[TopicPartition]", bootstrap: str
+    context: "ControllerContext", partitions: "list[TopicPartition]", silent: Mapping[int, str]
 ) -> dict[int, str]:
-    """Of the ISRs of these partitions those that are registered and do not answer, and why. Whom Metadata does not name is not asked: it
-    has no address for this client."""
-    from odradek.client.sync import SyncClient
-
+    """Of the ISRs of these partitions those that are registered and do not answer, and why."""
     states = [state for where in partitions if (state := context.leadership(where)) is not None]
     members = {broker for state in states for broker in state.isr if broker in context.brokers}
-    with SyncClient(bootstrap) as client:
-        return silent_brokers(client, members.intersection(client.cluster([]).brokers))
+    return {broker: why for broker, why in silent.items() if broker in members}
 
 
 def leader_answers(where: "TopicPartition", leader: int, silent: dict[int, str]) -> "Why":
@@ -262,7 +258,9 @@ def _is_waiting(context: "ControllerContext", target: str) -> bool:
     )
 
 
-def controllers_own(bootstrap: str, unknown: list[str]) -> "ControllerContext | None":
+def controllers_own(
+    bootstrap: str, unknown: list[str], silent: Mapping[int, str] | None = None
+) -> "ControllerContext | None":
     """What the controller remembers, read off its journal where that is at hand: a cluster of ours, on this machine. `unknown` gets why
     one that is at hand was not read."""
     from odradek.advisor.replay import replay
@@ -270,7 +268,7 @@ def controllers_own(bootstrap: str, unknown: list[str]) -> "ControllerContext | 
     from odradek.model.errors import OdradekError
 
     try:
-        history = local_history(bootstrap)
+        history = local_history(bootstrap, silent)
         if history is None:
             return None
         with blamed_on_its_line(history):

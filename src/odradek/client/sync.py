@@ -150,7 +150,7 @@ class SyncClient:
         self._given_up: dict[int, str] | None = None
 
     def another(self, request_timeout_s: float) -> "SyncClient":
-        """One for another thread: it knows the same brokers, and has connections of its own."""
+        """One for another thread: it knows the same brokers, and which are silent, and has connections of its own."""
         made = SyncClient(
             ",".join(map(str, self._addresses)),
             client_id=self._client_id,
@@ -158,6 +158,7 @@ class SyncClient:
             request_timeout_s=request_timeout_s,
         )
         made._brokers, made._controller_id = dict(self._brokers), self._controller_id
+        made._given_up = None if self._given_up is None else dict(self._given_up)
         return made
 
     def __enter__(self) -> Self:
@@ -187,8 +188,9 @@ class SyncClient:
         Raises Unreachable, ConnectionLost, or ProtocolError(UNSUPPORTED_VERSION).
         """
         given_up = self._given_up
-        if given_up is not None and broker in given_up:
-            raise Unreachable(given_up[broker])
+        named = self._controller_id if broker == CONTROLLER else broker
+        if given_up is not None and named in given_up:
+            raise Unreachable(given_up[named])
         try:
             return self._call(broker, request, self.deadline(timeout_s), max_version)
         except (Unreachable, ConnectionLost) as error:
@@ -198,13 +200,13 @@ class SyncClient:
             raise
 
     @contextmanager
-    def waiting_once(self) -> Iterator[None]:
+    def waiting_once(self, silent: Mapping[int, str] | None = None) -> Iterator[None]:
         """Within it a broker that `call` did not reach, or that gave no answer in time, is not waited for again: what it is asked
-        next is Unreachable at once, for the same reason.
+        next is Unreachable at once, for the same reason. So are those that are known to be `silent`, and why.
 
         For a look at many partitions, each of which a broker in trouble may hold; not for what is repeated until it succeeds.
         """
-        before, self._given_up = self._given_up, {}
+        before, self._given_up = self._given_up, dict(silent or {})
         try:
             yield
         finally:

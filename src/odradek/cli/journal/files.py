@@ -8,7 +8,7 @@ import json
 import os
 import re
 import shlex
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
@@ -265,11 +265,14 @@ def journals_of_cluster(bootstrap: str) -> History:
     return _in_order(found, reasons)
 
 
-def local_history(bootstrap: str, most_bytes: int = LARGEST_READ_UNASKED) -> History | None:
-    """The same where it is at hand, and no error where it is not. TooLarge: it would take long to read."""
+def local_history(
+    bootstrap: str, silent: Mapping[int, str] | None = None, most_bytes: int = LARGEST_READ_UNASKED
+) -> History | None:
+    """The same where it is at hand, and no error where it is not. `silent`: brokers that are not asked, and why. TooLarge: it would take
+    long to read."""
     from odradek.client.sync import SyncClient
 
-    with SyncClient(bootstrap) as client:
+    with SyncClient(bootstrap) as client, client.waiting_once(silent):
         found, reasons = local_journals(client, client.cluster([]))
     every = [part for file in found for part in (put_aside(file), file) if part.exists()]
     if not found:
