@@ -28,7 +28,7 @@ from odradek.store.api import (
 from odradek.store.embedded import EmbeddedStore, database, holder
 from odradek.store.embedded.liveness import OwnLife
 from odradek.store.embedded.worker import Job, Worker
-from tests.support import each
+from tests.support import each, full_disk
 
 # Longer than any machine stands still: where a session ends here, it is not because a test was slow.
 LONG_MS = 120_000
@@ -257,6 +257,28 @@ def test_a_full_disk_changes_nothing_and_passes(file: Path) -> None:
         assert await store.write(large, None) == [Stored(0)] * 50
         assert store.state is SessionState.CONNECTED
         await store.close()
+
+    asyncio.run(run())
+
+
+def test_a_limit_of_the_size_of_files_is_named_and_not_only_the_disk(file: Path) -> None:
+    async def run() -> None:
+        store = await EmbeddedStore.open(file, LONG_MS)
+        await store.create("/a", b"old")
+        room = 100_000
+        large = [ConditionalOps((Create(f"/large{number}", b"x" * 4000),)) for number in range(50)]
+        with (
+            full_disk(room),
+            pytest.raises(StoreUnavailable, match=rf"larger than {room} bytes here.*ulimit -f"),
+        ):
+            await store.write([ConditionalOps((Set("/a", b"new", 0),)), *large], None)
+        assert (await store.get("/a")).data == b"old" and await store.children("/") == ["a"]
+        assert await store.write(large, None) == [Stored(0)] * 50
+        await store.close()
+        unlimited = sqlite3.OperationalError("disk I/O error")
+        unlimited.sqlite_errorcode = database._SQLITE_IOERR
+        said = str(database.translate(unlimited, file))
+        assert "dmesg" in said and "ulimit" not in said
 
     asyncio.run(run())
 

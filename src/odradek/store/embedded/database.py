@@ -25,7 +25,7 @@ from typing import TypeVar
 from odradek.store.api import StoreCorrupt, StoreError, StoreUnavailable
 from odradek.store.embedded import holder
 from odradek.store.embedded.file import OpenFile, WhyNot, had_one, missing
-from odradek.store.embedded.remedies import NO_DESCRIPTOR, is_out_of_descriptors
+from odradek.store.embedded.remedies import NO_DESCRIPTOR, is_out_of_descriptors, small_files
 
 T = TypeVar("T")
 
@@ -257,7 +257,7 @@ def translate(error: sqlite3.Error, path: Path) -> StoreError:
         )
     if code == _SQLITE_IOERR:
         return StoreUnavailable(
-            message=f"{path}: {error}; nothing was changed. Its disk fails or has turned read-only: see what the "
+            message=f"{path}: {error}; nothing was changed. {small_files()}Its disk fails or has turned read-only: see what the "
             "kernel says (dmesg)"
         )
     return StoreUnavailable(message=f"{path}: {error}; nothing was changed")

@@ -2,8 +2,9 @@
 
 import errno
 import os
+import resource
 
-from odradek.model.remedies import MORE_DESCRIPTORS
+from odradek.model.remedies import LARGER_FILES, MORE_DESCRIPTORS
 
 NO_DESCRIPTOR = f"No file descriptor is left: {MORE_DESCRIPTORS}"
 _REMEDIES = {
@@ -28,3 +29,11 @@ def is_out_of_descriptors() -> bool:
     except OSError as error:
         return error.errno in (errno.EMFILE, errno.ENFILE)
     return False
+
+
+def small_files() -> str:
+    """For whoever was told only that a file could not be written: of a limit, the first thing to look at; else nothing."""
+    limit, _ = resource.getrlimit(resource.RLIMIT_FSIZE)
+    if limit == resource.RLIM_INFINITY:
+        return ""
+    return f"No file may become larger than {limit} bytes here: {LARGER_FILES}. Where none is as large: "
