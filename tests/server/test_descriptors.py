@@ -28,6 +28,18 @@ def test_a_broker_takes_as_many_as_it_may(monkeypatch: pytest.MonkeyPatch) -> No
     assert os.listdir("/dev/fd") == before
 
 
+@pytest.mark.parametrize(("hard", "said"), [(1023, 1), (1024, 0), (resource.RLIM_INFINITY, 0)])
+def test_a_broker_that_may_have_few_says_so_at_its_start(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, hard: int, said: int
+) -> None:
+    """It serves: but whoever started it learnt why clients were turned away only when they were."""
+    monkeypatch.setattr(descriptors.resource, "getrlimit", lambda kind: (hard, hard))
+    monkeypatch.setattr(descriptors, "_enlarge_table", lambda: None)
+    descriptors.take_all()
+    assert len(caplog.messages) == said
+    assert all("only 1023 file descriptors" in line and "ulimit -n" in line for line in caplog.messages)
+
+
 @pytest.mark.parametrize(("limit", "first_refused"), [(64, 48), (1024, 896), (1 << 20, (1 << 20) - 4096)])
 def test_the_last_of_them_are_kept_for_the_logs(
     monkeypatch: pytest.MonkeyPatch, limit: int, first_refused: int

@@ -33,16 +33,26 @@ MOST_RESERVED = 4096
 # Those that even a storm of connections leaves, accepted by the hundred before the first of them is refused.
 SPARE = 16
 SPARE_AGAIN_S = 1.0
+# With fewer it serves, and few clients.
+LEAST_ADVISED = 1024
 # Eight bytes of kernel memory each.
 MOST_TABLED = 1 << 16
 
 
 def take_all() -> None:
-    """Raises the soft limit to the hard one. The soft one is low, mostly 1024, for programs that use `select`."""
+    """Raises the soft limit to the hard one, and says where that is low. The soft one is, mostly 1024, for programs that use `select`."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != hard:
         with suppress(ValueError, OSError):  # macOS refuses what it calls unlimited: then it stays as it is
             resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    if limit() < LEAST_ADVISED:
+        logger.warning(
+            "only %d file descriptors may be open, and the last %d are kept for the logs, so few connections are accepted; %s, to %d at least",
+            limit(),
+            reserved(limit()),
+            MORE_DESCRIPTORS,
+            LEAST_ADVISED,
+        )
     _enlarge_table()
 
 
