@@ -275,15 +275,21 @@ def test_flushes_of_the_log_in_use_do_not_wait_for_a_copy_behind_whose_last_one_
     assert world.produced(meanwhile) == (ErrorCode.NONE, 1)
 
 
-def test_a_copy_that_is_cut_has_its_checkpoints_lowered_by_a_thread(
-    tmp_path: Path, checkpoints_written: list[str]
-) -> None:
-    """The loop waited for two syncs of each file that calls committed, or flushed, what is cut."""
+def cut_behind_its_copy(tmp_path: Path) -> tuple[World, PartitionLog, fx.Effect]:
+    """A log of two records, its copy with five, and what that waits for."""
     world = five_records(tmp_path)
     do(world, under_way(world))
     (flush,) = steps(world)
     future = world[1].logs.futures.logs[T0].log
     world[1].partition().log.truncate_to(2, world.now_ms)
+    return world, future, flush
+
+
+def test_a_copy_that_is_cut_has_its_checkpoints_lowered_by_a_thread(
+    tmp_path: Path, checkpoints_written: list[str]
+) -> None:
+    """The loop waited for two syncs of each file that calls committed, or flushed, what is cut."""
+    world, future, flush = cut_behind_its_copy(tmp_path)
     checkpoints_written.clear()
     world.works = False
     do(world, flush)
@@ -299,11 +305,7 @@ def test_a_copy_that_is_cut_has_its_checkpoints_lowered_by_a_thread(
 def test_a_copy_whose_cut_could_not_be_prepared_is_cut_after_a_pause(
     tmp_path: Path, came: StorageError | None
 ) -> None:
-    world = five_records(tmp_path)
-    do(world, under_way(world))
-    (flush,) = steps(world)
-    future = world[1].logs.futures.logs[T0].log
-    world[1].partition().log.truncate_to(2, world.now_ms)
+    world, future, flush = cut_behind_its_copy(tmp_path)
     world.works = False
     do(world, flush)
     (waiting,) = told(world, fx.RunAside)
@@ -319,11 +321,7 @@ def test_a_cut_of_a_copy_that_no_thread_was_asked_to_prepare_is_begun_anew(
     tmp_path: Path, checkpoints_written: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """There was no memory to ask. Gone on with, the loop itself would have written the checkpoints."""
-    world = five_records(tmp_path)
-    do(world, under_way(world))
-    (flush,) = steps(world)
-    future = world[1].logs.futures.logs[T0].log
-    world[1].partition().log.truncate_to(2, world.now_ms)
+    world, future, flush = cut_behind_its_copy(tmp_path)
     checkpoints_written.clear()
     world.works = False
 

@@ -624,8 +624,8 @@ def test_a_directory_of_which_not_every_log_is_known_is_offline_though_the_disk_
     assert again.logs[A].log_end_offset == 5
 
 
-def test_an_unopened_log_that_cannot_be_taken_away_for_want_of_a_descriptor_is_still_known() -> None:
-    """Else an empty one would be begun over its files."""
+def with_an_unopened_log() -> tuple[MemoryDisk, LogManager]:
+    """Of five records, for which there was no descriptor at this start."""
     disk = MemoryDisk()
     first = LogManager([disk.root], BrokerSettings({}))
     produce(first.get_or_create(A, TOPIC_ID, now_ms=NOW), batch(5))
@@ -634,6 +634,12 @@ def test_an_unopened_log_that_cannot_be_taken_away_for_want_of_a_descriptor_is_s
     disk.inject("open", errno.EMFILE, name=".log", times=1)
     manager = LogManager([disk.root], BrokerSettings({}))
     manager.load(NOW)
+    return disk, manager
+
+
+def test_an_unopened_log_that_cannot_be_taken_away_for_want_of_a_descriptor_is_still_known() -> None:
+    """Else an empty one would be begun over its files."""
+    disk, manager = with_an_unopened_log()
     assert manager.is_unopened(A)
     disk.inject("read", errno.EMFILE, name="partition.metadata", times=1)
     with pytest.raises(NoDescriptor):
@@ -1111,14 +1117,7 @@ def test_a_log_for_which_there_were_too_few_descriptors_holds_none(
 
 def test_a_checkpoint_that_is_written_as_a_log_is_opened_late_keeps_what_it_says_of_it() -> None:
     """Neither among those in use nor among those refused, it would begin at 0 again after a crash, and nothing of it would be flushed."""
-    disk = MemoryDisk()
-    first = LogManager([disk.root], BrokerSettings({}))
-    produce(first.get_or_create(A, TOPIC_ID, now_ms=NOW), batch(5))
-    first.close({A: 5})
-    disk.restart()
-    disk.inject("open", errno.EMFILE, name=".log", times=1)
-    manager = LogManager([disk.root], BrokerSettings({}))
-    manager.load(NOW)
+    _, manager = with_an_unopened_log()
     (directory,) = manager.directories
     really_adopt = manager.adopt
 
@@ -1137,14 +1136,7 @@ def test_a_checkpoint_that_is_written_as_a_log_is_opened_late_keeps_what_it_says
 
 def test_a_log_that_is_opened_late_knows_that_its_directory_fails_in_this_moment() -> None:
     """A thread that flushes another log finds it neither before nor after; the replica was registered as one that can be used."""
-    disk = MemoryDisk()
-    first = LogManager([disk.root], BrokerSettings({}))
-    produce(first.get_or_create(A, TOPIC_ID, now_ms=NOW), batch(5))
-    first.close({A: 5})
-    disk.restart()
-    disk.inject("open", errno.EMFILE, name=".log", times=1)
-    manager = LogManager([disk.root], BrokerSettings({}))
-    manager.load(NOW)
+    _, manager = with_an_unopened_log()
     (directory,) = manager.directories
     really_adopt = manager.adopt
 
@@ -1164,14 +1156,7 @@ def test_a_log_that_is_opened_late_without_its_end_holds_up_nobody_who_cuts_anot
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The loop waits for the lock of the checkpoints, and is not to wait with it for the disk of a thread."""
-    disk = MemoryDisk()
-    first = LogManager([disk.root], BrokerSettings({}))
-    produce(first.get_or_create(A, TOPIC_ID, now_ms=NOW), batch(5))
-    first.close({A: 5})
-    disk.restart()
-    disk.inject("open", errno.EMFILE, name=".log", times=1)
-    manager = LogManager([disk.root], BrokerSettings({}))
-    manager.load(NOW)
+    disk, manager = with_an_unopened_log()
     (directory,) = manager.directories
     directory.recovery_points.set(A, 0)  # as after a power cut, that took the records
     for checkpoint in (directory.high_watermarks, directory.cleaned_to):

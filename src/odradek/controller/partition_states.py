@@ -120,11 +120,18 @@ def select_offline(plan: "Plan", topic_partition: TopicPartition, current: Leade
                 replicas=replicas, isr=current.isr, live=context.online_of(replicas, topic_partition)
             ),
         )
+    return select_among(plan, topic_partition, current, unclean_allowed=unclean_allowed)
+
+
+def select_among(
+    plan: "Plan", topic_partition: TopicPartition, current: LeaderAndIsr, *, unclean_allowed: bool
+) -> Election | None:
+    """None: nobody can lead, or not before others have said what they hold."""
     live = plan.candidates(topic_partition)
     if plan.must_ask(topic_partition, current, live, unclean_allowed=unclean_allowed):
         return None
     return offline_leader(
-        replicas=replicas,
+        replicas=plan.assignment(topic_partition).replicas,
         isr=plan.may_lead(topic_partition, current),
         live=live,
         unclean_allowed=unclean_allowed,

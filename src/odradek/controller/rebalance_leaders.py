@@ -12,9 +12,9 @@ from collections.abc import Mapping
 from odradek.controller.bulk_moves import plan_elections
 from odradek.controller.context import ControllerContext
 from odradek.controller.effects import Answer, RemovePreferredElectionNode, Write
-from odradek.controller.election import Election, offline_leader, preferred_leader
+from odradek.controller.election import Election, preferred_leader
 from odradek.controller.events import Event, WriteAnswer
-from odradek.controller.partition_states import plan_partition_move
+from odradek.controller.partition_states import plan_partition_move, select_among
 from odradek.controller.plan import Plan
 from odradek.controller.reassignment_rules import steps_after
 from odradek.controller.states import PartitionState
@@ -181,17 +181,7 @@ def select_preferred(plan: Plan, topic_partition: TopicPartition, current: Leade
 
 def select_unclean(plan: Plan, topic_partition: TopicPartition, current: LeaderAndIsr) -> Election | None:
     """An administrator may always ask for it, whatever the topic allows (C9)."""
-    replicas = plan.assignment(topic_partition).replicas
-    live = plan.candidates(topic_partition)
-    if plan.must_ask(topic_partition, current, live, unclean_allowed=True):
-        return None
-    return offline_leader(
-        replicas=replicas,
-        isr=plan.may_lead(topic_partition, current),
-        live=live,
-        unclean_allowed=True,
-        eligible=plan.eligible(topic_partition),
-    )
+    return select_among(plan, topic_partition, current, unclean_allowed=True)
 
 
 @dataclass(frozen=True, slots=True)
