@@ -428,7 +428,7 @@ def test_first_segments_that_are_gone_are_told_of_once(disk: Disk, start: int, c
         disk.file(name).unlink()
     found = disk.open(clean=clean, recovery_point=flushed, log_start_offset=start)
     (note,) = found.notes
-    assert note.startswith(NOTE.format(20, start))
+    assert note.startswith(NOTE.format(20, start)) and "odradek reassign" in note
     assert (found.log.log_start_offset, found.log.log_end_offset) == (20, end)
     found.log.close()
     assert disk.open(clean=clean, recovery_point=flushed, log_start_offset=start).notes == []

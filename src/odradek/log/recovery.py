@@ -591,7 +591,8 @@ class _Opening:
             self.notes.append(
                 f"its first segment begins at offset {first}, but by {LEADER_EPOCHS} the log began at {began}: segments that were "
                 f"removed from outside this process are missing, if there were any. It begins at {first} from now on, and so do its "
-                "followers"
+                "followers once it leads. Where another replica leads and has them, take this one out of the partition's replicas and back "
+                "in (odradek reassign): it is copied anew"
             )
 
     def _drop_segments_from(self, at: int) -> None:
