@@ -599,6 +599,35 @@ def test_what_names_letters_that_are_to_be_read_again_outlives_its_commit(
     assert sorted(DeltaTable(job.table).to_pyarrow_table().column("id").to_pylist()) == [*range(4)]
 
 
+def test_letters_that_are_to_be_read_again_are_fed_by_nobody_where_what_names_them_is_gone(
+    job: TablesJob, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Somebody has removed its note, and Delta's log begins behind it; a later note only refers to it. Their rows would be there twice."""
+    shape = begun_with_more(job, monkeypatch)
+    writer(job, shape).commit([task(job, shape, 1, 2, batch_id=1)], 1)
+    table = DeltaTable(job.table)
+    assert notes_of(job)[-1]["ahead"]["batch"] == 0
+    table.create_checkpoint()
+    for version in range(table.version()):
+        Path(job.table, "_delta_log", f"{version:020}.json").unlink()
+    (note,) = Path(job.table, "_odradek", "batches").glob("*/*0.json")
+    kept = note.read_bytes()
+    note.unlink()
+
+    said = f"application '{job.name}' is to read again .* its batch 0, which names them, is gone .* put the file back"
+    for given_up in ((), [job.name]):
+        with pytest.raises(letters_module.NoteGone, match=said):
+            replay(job.table, given_up=given_up)
+    with pytest.raises(letters_module.NoteGone):
+        writer(job, shape).commit([task(job, shape, 0, 5, batch_id=2, begin=2)], 2)
+    assert sorted(DeltaTable(job.table).to_pyarrow_table().column("id").to_pylist()) == [0, 1, 4, 5]
+
+    note.write_bytes(kept)
+    writer(job, shape).commit([task(job, shape, 0, 5, batch_id=2, begin=2)], 2)
+    assert replay(job.table)[:2] == (0, 1)
+    assert sorted(DeltaTable(job.table).to_pyarrow_table().column("id").to_pylist()) == [*range(6)]
+
+
 def test_letters_of_several_attempts_that_are_to_be_read_again_are_all_kept(
     job: TablesJob, monkeypatch: pytest.MonkeyPatch
 ) -> None:

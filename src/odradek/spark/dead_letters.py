@@ -22,7 +22,7 @@ from odradek.spark.formats.registry import shown_url
 from odradek.spark.parquet import OWN_DIRECTORY, TableFile, batch_of
 from odradek.spark.shape import LETTERS, Shape
 from odradek.spark.storage import storage_of
-from odradek.spark.table_rows import PlacedFile, attached, files_of
+from odradek.spark.table_rows import PlacedFile, attached, files_of, path_of
 from odradek.spark.writing import dead_letters_of
 
 REPLAYED = "replayed"  # in the note of a commit: which letters its rows were
@@ -59,6 +59,18 @@ class TakenByAnother(OdradekError):
 
 class ReadOtherwise(OdradekError):
     """The letters of a batch are there, of an attempt that died before its rows, and now it would have more."""
+
+
+class NoteGone(OdradekError):
+    """Which letters an application is to read again, and which of them are rows, nobody knows any more."""
+
+    def __init__(self, table: str, app_id: str, batch_id: int) -> None:
+        super().__init__(
+            f"{table}: application {app_id!r} is to read again records that are dead letters, and the note of its batch {batch_id}, which "
+            f"names them, is gone from {OWN_DIRECTORY}/batches and from Delta's log; put the file back from a copy. Without one no dead "
+            f"letter of this table can be replayed; another id of the application (--app-id, option appId) with a new checkpoint, where "
+            f"this one was, can read on"
+        )
 
 
 class DeadLetter(NamedTuple):
@@ -306,7 +318,7 @@ def _from(letters: Mapping[Identity, str], first: Mapping[tuple[str, str, int], 
 
 
 def ahead_of(opened: DeltaTable, app_id: str) -> Ahead:
-    """Behind the application's last batch in the table."""
+    """Behind the application's last batch in the table. NoteGone: that refers to a batch whose note is not there."""
     done = tables.last_batch(opened, app_id)
     if done is None:
         return Ahead({})
@@ -314,6 +326,8 @@ def ahead_of(opened: DeltaTable, app_id: str) -> Ahead:
     if isinstance(told, dict):
         done, first = told["batch"], {tuple(where): least for *where, least in told["from"]}
         told = _told_ahead(opened, app_id, done)
+        if not told:  # else its letters would be fed, whose records are read again, or are rows already
+            raise NoteGone(path_of(opened.table_uri), app_id, done)
     named = {one: entry.get("topicId", "") for entry in told for one in _in_entry(entry)}
     return Ahead(named if first is None else _from(named, first), done, named)
 
