@@ -800,6 +800,7 @@ def test_a_copy_whose_swap_had_no_descriptor_follows_producers_of_its_own(operat
         (PartitionLog, "renamed", 1),
         (LogManager, "adopt", 1),
         (FlushState, "when_something_comes", 1),
+        (MemoryDirectory, "is_directory", 1),
         (LogManager, "retire", 1),
         (MemoryDirectory, "rename", 2),
     ],
@@ -844,6 +845,33 @@ def test_a_want_of_memory_in_the_swap_leaves_one_log_that_goes_on(
     world.start()
 
     assert world.path == "/b" and contents(world.log) == expected, world.report.notes
+
+
+def test_a_log_whose_former_one_could_not_be_taken_away_can_move_back(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """On a disk a directory that holds files is not renamed over: its log directory went offline."""
+    world = Directories()
+    produce(world.log, batch(1))
+
+    def no_memory(*_: Any, **__: Any) -> None:
+        raise MemoryError
+
+    world.move_to("/b")
+    with monkeypatch.context() as patch:
+        patch.setattr(LogManager, "retire", no_memory)
+        world.arrive()
+    assert world.path == "/b" and world.names(0) == [str(TP)]
+
+    future = world.move_to("/a")
+
+    (stray, copy) = sorted(world.names(0), key=lambda name: not name.endswith("-stray"))
+    assert stray.endswith("-stray") and copy == future.name
+    produce(world.log, batch(1, value=b"after"))
+    expected = contents(world.log)
+    world.arrive()
+    world.start()
+    assert world.path == "/a" and contents(world.log) == expected
 
 
 def test_a_copy_that_arrives_at_the_second_attempt_counts_as_the_one_that_moved_last(

@@ -20,6 +20,7 @@ from odradek.log.errors import (
     WrongDirectory,
 )
 from odradek.log.files import OsDirectory
+from odradek.log.flushing import FlushState
 from odradek.log.log_manager import LogManager, parse_directory_name
 from odradek.log.memory_files import Crashed, MemoryDirectory, MemoryDisk
 from odradek.log.partition_log import PartitionLog
@@ -650,6 +651,27 @@ def test_an_unopened_log_that_cannot_be_taken_away_for_want_of_a_descriptor_is_s
     load.run()
     assert manager.loaded_late(load) == ([], None)
     assert manager.logs[A].log_end_offset == 5 and manager.refused == {}
+
+
+def test_a_log_that_was_made_and_for_whose_use_there_was_no_memory_is_not_made_in_two_directories(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    disks = [MemoryDisk("/0"), MemoryDisk("/1")]
+    manager = LogManager([disk.root for disk in disks], BrokerSettings({}))
+
+    def no_memory(*_: object) -> None:
+        raise MemoryError
+
+    with monkeypatch.context() as patch, pytest.raises(MemoryError):
+        patch.setattr(FlushState, "when_something_comes", no_memory)
+        manager.get_or_create(A, TOPIC_ID, now_ms=NOW)
+    manager.futures.preferred[A] = "/1"
+    produce(manager.get_or_create(A, TOPIC_ID, now_ms=NOW), batch(5))
+    manager.close({})
+    again = LogManager([disk.restart() for disk in disks], BrokerSettings({}))
+    again.load(NOW)
+    assert again.offline_directories == {} and again.ambiguous == {}
+    assert again.directory_of(A) == "/1" and again.logs[A].log_end_offset == 5
 
 
 @pytest.mark.parametrize("name", ["partition.metadata", ".log"])

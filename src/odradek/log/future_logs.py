@@ -111,6 +111,11 @@ class FutureLogs:
         current = manager.logs[topic_partition]
         assert topic_partition not in self.logs, f"{topic_partition} is on its way already"
         assert manager.home_of(current) is not directory, f"{topic_partition} is in {directory.path}"
+        if directory.root.is_directory(
+            str(topic_partition)
+        ):  # for want of memory a swap has left it: see `swap`
+            left_over = DuplicateLog(directory, NO_TOPIC_ID, StorageError(f"{topic_partition} has moved"))
+            manager.retire(topic_partition, left_over, STRAY_SUFFIX, now_ms)
         name = unique_name(directory.root, topic_partition, FUTURE_SUFFIX, now_ms)
         directory.forget_former(topic_partition)
         try:
@@ -303,18 +308,20 @@ class FutureLogs:
                 log.renamed(name)
             raise
         del self.logs[topic_partition]
-        lines = [f"{topic_partition} has moved from {home.path} to {directory.path}"]
-        # Tails that an unclean election cut off are for a person to look at: they do not go with the log.
-        has_tails = home.is_online and home.root.child(str(topic_partition)).is_directory(TAILS)
-        former = DuplicateLog(home, current.topic_id, current)
+        lines: list[str] = []
         try:
-            line = manager.retire(
-                topic_partition, former, STRAY_SUFFIX if has_tails else DELETE_SUFFIX, now_ms
-            )
+            lines.append(f"{topic_partition} has moved from {home.path} to {directory.path}")
+            # Tails that an unclean election cut off are for a person to look at: they do not go with the log.
+            has_tails = home.is_online and home.root.child(str(topic_partition)).is_directory(TAILS)
+            suffix = STRAY_SUFFIX if has_tails else DELETE_SUFFIX
+            former = DuplicateLog(home, current.topic_id, current)
+            line = manager.retire(topic_partition, former, suffix, now_ms)
             if has_tails:
                 lines.append(f"{line}, for what was cut off it")
             home.sync_deletions()
         except (StorageError, MemoryError) as error:  # the log has moved, and nothing more may go to this one
             why = str(error) or "no memory"
-            lines.append(f"{topic_partition}: its former log could not be taken away: {why}")
+            lines.append(
+                f"{topic_partition}: its former log could not be taken away from {home.path}, and is set aside at the next start: {why}"
+            )
         return lines

@@ -264,8 +264,8 @@ class LogManager:
             directory.forget_former(topic_partition)
             self._begun[topic_partition] = directory
             log = create_log(directory.root, topic_partition, topic_id, config, now_ms=now_ms)
-            del self._begun[topic_partition]
             self.adopt(topic_partition, directory, log)
+            del self._begun[topic_partition]
         elif topic_id != NO_TOPIC_ID:
             log.assign_topic_id(topic_id)
         return log
