@@ -525,7 +525,7 @@ class ReplicaManager:
 
     def _configure_some(self, now_ms: int) -> bool:
         """Whether there are more. Whoever comes to be hosted meanwhile begins with the settings of by then. A topic at which it ends
-        in a mistake of ours, for want of memory, say, is told once more, behind all others: see `shrink_lagging`."""
+        in a mistake of ours, for want of memory, say, goes on another time, behind all others: see `shrink_lagging`."""
         self._is_configuring = False
         left = CONFIGURED_AT_ONCE
         while self._unconfigured and left > 0:
@@ -533,19 +533,17 @@ class ReplicaManager:
             here = self._of_topic.get(topic, {})
             some = [here[topic_partition] for topic_partition in partitions[:left] if topic_partition in here]
             settings = settings or self.topic_configs.settings_of(topic)
+            if some:  # else gone meanwhile
+                try:
+                    self._configure_these(topic, some, settings, now_ms)
+                except Exception:
+                    self._unconfigured[topic] = self._unconfigured.pop(topic)
+                    raise
             if len(partitions) > left:
                 self._unconfigured[topic] = settings, partitions[left:]
             else:
                 del self._unconfigured[topic]
             left -= COST_OF_A_TOPIC + len(some)
-            if not some:
-                continue  # gone meanwhile
-            try:
-                self._configure_these(topic, some, settings, now_ms)
-            except Exception:
-                self._unconfigured.pop(topic, None)
-                self._unconfigured[topic] = None, list(here)
-                raise
         self._is_configuring = bool(self._unconfigured)
         return self._is_configuring
 
