@@ -247,6 +247,19 @@ def test_a_file_system_without_locks_is_not_taken_for_a_process_that_runs(
         OsDirectory(str(tmp_path)).lock()
 
 
+def test_a_lock_that_is_held_on_a_share_is_one_of_another_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By SMB flock answers EACCES for it (flock(2))."""
+
+    def held(*_: object) -> None:
+        raise OSError(errno.EACCES, os.strerror(errno.EACCES))
+
+    monkeypatch.setattr(fcntl, "flock", held)
+    with pytest.raises(DirectoryInUse):
+        OsDirectory(str(tmp_path)).lock()
+
+
 def test_children_share_the_health_of_their_root(root: Directory) -> None:
     assert root.make("t-0").health is root.health
     assert root.child("t-0").child("deeper").health is root.health
