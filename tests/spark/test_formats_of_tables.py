@@ -304,6 +304,34 @@ def test_many_letters_are_several_commits(
     assert [row["__offset"] for row in rows(job)] == [0, 1, 2, 5, *range(6, 15)]
 
 
+@pytest.mark.parametrize("number", [0, -2])
+def test_nothing_is_fed_where_what_was_fed_before_is_not_known_any_more(
+    job: TablesJob, server: RegistryServer, client: SyncClient, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    """Somebody has removed a note of a replay, or it died before it kept one, and Delta's log begins behind it: the rows were there twice."""
+    many_letters(job, server, client, monkeypatch)
+    replay(job.table)
+    table = DeltaTable(job.table)
+    table.create_checkpoint()
+    for version in range(table.version()):
+        Path(job.table, "_delta_log", f"{version:020}.json").unlink()
+    every = sorted(Path(job.table, "_odradek", "batches").glob("*/*.json"))
+    note = [one for one in every if json.loads(one.read_text())["appId"] == REPLAY_APP][number]
+    kept = note.read_bytes()
+    note.unlink()
+    before = rows(job)
+
+    with pytest.raises(
+        letters_module.NoteGone,
+        match=f"replayed, and the note of commit {int(note.stem)} .* put the file back",
+    ):
+        replay(job.table)
+    assert rows(job) == before and dead_letters(job.table)
+
+    note.write_bytes(kept)
+    assert replay(job.table).rows == 0 and rows(job) == before
+
+
 @pytest.mark.parametrize("comes_at", [1, 2])
 def test_what_was_fed_before_another_came_is_counted_all_the_same(
     job: TablesJob, server: RegistryServer, client: SyncClient, monkeypatch: pytest.MonkeyPatch, comes_at: int

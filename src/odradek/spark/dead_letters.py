@@ -62,14 +62,12 @@ class ReadOtherwise(OdradekError):
 
 
 class NoteGone(OdradekError):
-    """Which letters an application is to read again, and which of them are rows, nobody knows any more."""
+    """The note that names some letters is in neither place, so which of them are rows, or will be, nobody knows any more."""
 
-    def __init__(self, table: str, app_id: str, batch_id: int) -> None:
+    def __init__(self, table: str, note: str, otherwise: str = "") -> None:
         super().__init__(
-            f"{table}: application {app_id!r} is to read again records that are dead letters, and the note of its batch {batch_id}, which "
-            f"names them, is gone from {OWN_DIRECTORY}/batches and from Delta's log; put the file back from a copy. Without one no dead "
-            f"letter of this table can be replayed; another id of the application (--app-id, option appId) with a new checkpoint, where "
-            f"this one was, can read on"
+            f"{table}: {note}, which names them, is gone from {OWN_DIRECTORY}/batches and from Delta's log; put the file back from a "
+            f"copy. Without one no dead letter of this table can be replayed{otherwise}"
         )
 
 
@@ -327,7 +325,11 @@ def ahead_of(opened: DeltaTable, app_id: str) -> Ahead:
         done, first = told["batch"], {tuple(where): least for *where, least in told["from"]}
         told = _told_ahead(opened, app_id, done)
         if not told:  # else its letters would be fed, whose records are read again, or are rows already
-            raise NoteGone(path_of(opened.table_uri), app_id, done)
+            raise NoteGone(
+                path_of(opened.table_uri),
+                f"application {app_id!r} is to read again records that are dead letters, and the note of its batch {done}",
+                "; another id of the application (--app-id, option appId) with a new checkpoint, where this one was, can read on",
+            )
     named = {one: entry.get("topicId", "") for entry in told for one in _in_entry(entry)}
     return Ahead(named if first is None else _from(named, first), done, named)
 

@@ -21,6 +21,7 @@ from odradek.spark.dead_letters import (
     REPLAYED,
     Identity,
     NoTable,
+    NoteGone,
     ahead,
     batches,
     identities,
@@ -118,8 +119,19 @@ def _check_given_up(table: str, given_up: Collection[str]) -> None:
         )
 
 
+def _check_all_is_known(table: str) -> None:
+    """NoteGone where that of a replay is not there, if only because it died before it kept one: its letters would be fed again."""
+    opened = tables.open_table(table)
+    last = None if opened is None else tables.last_batch(opened, REPLAY_APP)
+    if opened is not None and last is not None:
+        gone = set(range(last + 1)).difference(note["batchId"] for note in tables.notes(opened, REPLAY_APP))
+        if gone:
+            raise NoteGone(table, f"dead letters were replayed, and the note of commit {min(gone)} of that")
+
+
 def _turn(table: str, shape: Shape, given_up: Collection[str]) -> tuple[int, int, tuple[str, ...]]:
     tables.remember_all(table, REPLAY_APP)
+    _check_all_is_known(table)
     pack = _Pack(table, shape)
     rows = 0  # of packs that are committed
     # In this order: a batch that begins meanwhile has none of these letters, one that ends has noted which it could read.
