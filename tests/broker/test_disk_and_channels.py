@@ -427,6 +427,7 @@ def test_very_many_partitions_are_told_of_a_configuration_some_at_a_time(
     broker.topic_config_changed("t", {"min.insync.replicas": "3", "max.message.bytes": "77"}, world.now_ms)
     assert told().count((3, 77)) == 4
     broker.topic_config_changed("t", {"min.insync.replicas": "2", "max.message.bytes": "78"}, world.now_ms)
+    assert told().count((2, 78)) == 0, "in the same turn"
     world.lead(1, index=9, is_new=True)
     retention_ms = world[1].partition("t", 9).log.config.retention_ms
     if is_broker_changed:
@@ -436,6 +437,51 @@ def test_very_many_partitions_are_told_of_a_configuration_some_at_a_time(
         pass
     assert told() == [(2, 78)] * 10
     assert {log.config.retention_ms for log in world[1].logs.logs.values()} == {retention_ms}
+
+
+def test_a_topic_that_can_never_be_configured_keeps_no_other_from_it(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nor does a partition that can never be asked whether a replica lags."""
+    for topic in ("t", "u"):
+        world.lead(1, topic=topic, is_new=True)
+    broker = world[1].broker
+    really = ReplicaManager._configure
+
+    def broken(manager: ReplicaManager, partition: Any, *args: Any) -> None:
+        if partition.topic_partition.topic == "t":
+            raise ZeroDivisionError("ours")
+        really(manager, partition, *args)
+
+    def lags(*_: Any) -> None:
+        raise ZeroDivisionError("ours too")
+
+    monkeypatch.setattr(ReplicaManager, "_configure", broken)
+    monkeypatch.setattr(Partition, "shrink_if_lagging", lags)
+    for topic in ("t", "u"):
+        with pytest.raises(ZeroDivisionError):  # by that of the first
+            broker.topic_config_changed(topic, {"min.insync.replicas": "3"}, world.now_ms)
+    for _ in range(2):
+        with pytest.raises(ZeroDivisionError):
+            broker.replicas.shrink_lagging(world.now_ms)
+    assert world[1].partition("u").min_insync_replicas == 3
+
+
+def test_settings_of_a_topic_that_went_before_it_was_told_are_not_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of each topic that ever was here something would be."""
+    world = World(tmp_path, brokers=(1,))
+    for index in (0, 1):
+        world.lead(1, isr=(1,), replicas=(1,), index=index, is_new=True)
+    monkeypatch.setattr("odradek.broker.replica_manager.CONFIGURED_AT_ONCE", 1)
+    world[1].broker.topic_config_changed("t", {"max.message.bytes": "77"}, world.now_ms)
+    for index in (0, 1):
+        where = TopicPartition("t", index)
+        assert world.stop_replica(1, where, leader_epoch=EPOCH_DURING_DELETE, delete=True) == 0
+    while world[1].broker.go_on(world.now_ms):
+        pass
+    assert world[1].logs._configs == {}
 
 
 @pytest.mark.parametrize("at_once", [1, 2, 100])

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from odradek.advisor.what_if import WhatIf, what_if
-from odradek.cli import silent_brokers
+from odradek.cli import silent_brokers, sources
 from odradek.cli import why as why_verb
 from odradek.cli.journal import files
 from odradek.cli.sources import Source
@@ -120,6 +120,21 @@ def test_a_controller_that_hangs_is_waited_for_once(
     assert code == 1 and out.startswith(f"led-0 has a leader that does not answer (broker {victim}: ")
     assert "not known: whether reassignments run: no controller answers" in out
     assert asked == ["ApiVersionsRequest"]
+
+
+@pytest.mark.parametrize("are_all", [False, True])
+def test_a_silent_broker_is_no_bootstrap_of_what_is_asked_next(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch, are_all: bool
+) -> None:
+    """Each client began with it, and waited. Where all are silent there may be another way to them."""
+    monkeypatch.setattr(sources, "CONTROLLER_PATIENCE_S", 0)
+    with SyncClient(shell.bootstrap) as client:
+        known = client.cluster([]).brokers
+    silent = {broker: "it hangs" for broker in known if are_all or broker == 1}
+    monkeypatch.setattr(sources, "silent_brokers", lambda *_: silent)
+    source = sources.from_cluster(shell.bootstrap)
+    answering = ",".join(str(one.address) for broker, one in known.items() if broker not in silent)
+    assert source.silent == silent and source.answering == (shell.bootstrap if are_all else answering)
 
 
 def test_who_has_no_address_for_this_client_is_not_called_silent() -> None:
