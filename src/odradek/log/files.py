@@ -575,7 +575,8 @@ class OsDirectory:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
             os.close(fd)
-            if not isinstance(error, BlockingIOError | PermissionError):  # the latter is SMB's word for one that is held
+            # EACCES: held, as SMB says it.
+            if not isinstance(error, BlockingIOError | PermissionError):
                 raise named(
                     error,
                     f"log directory {self.path} must be on a file system with locks (flock), such as a local disk: {LOCK_NAME}",
