@@ -2,10 +2,12 @@
 
 from pathlib import Path
 from time import process_time
+from typing import Any
 
 import pytest
 
 from odradek.broker import effects as fx
+from odradek.broker.config_changes import ATTEMPTS
 from odradek.broker.config_description import (
     DYNAMIC_DEFAULT_BROKER,
     DYNAMIC_TOPIC,
@@ -121,6 +123,26 @@ def test_a_change_by_somebody_else_in_between_is_kept(world: World, store: Store
     store.interfere["topics", "t"] = {"segment.bytes": "9000"}
     assert change(world, store, ("retention.ms", SET, "5"))[0] == 0
     assert store.nodes["topics", "t"] == ({"segment.bytes": "9000", "retention.ms": "5"}, 2)
+
+
+def test_whom_others_overtake_each_time_gives_up_in_a_sentence(
+    world: World, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two that change one topic without end would keep each other, and the store, busy for ever."""
+    store.nodes["topics", "t"] = ({}, 0)
+    answer, writes = store._answer, []
+
+    def overtaken(question: Any) -> Any:
+        if isinstance(question, fx.WriteConfigs):
+            writes.append(question)
+            assert len(writes) <= ATTEMPTS, "it does not give up"
+            store.interfere["topics", "t"] = {"segment.bytes": str(9_000 + len(writes))}
+        return answer(question)
+
+    monkeypatch.setattr(store, "_answer", overtaken)
+    error, message = change(world, store, ("retention.ms", SET, "5"))
+    assert error == ErrorCode.UNKNOWN_SERVER_ERROR and "try again" in (message or "")
+    assert len(writes) == ATTEMPTS and store.written == []
 
 
 def test_what_stands_there_already_is_not_written_again(world: World, store: Store) -> None:

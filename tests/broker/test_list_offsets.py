@@ -190,6 +190,34 @@ def test_the_end_of_an_epoch_is_told_with_the_largest_epoch_not_above_the_asked_
     assert end_of_epoch(world, 9, replica_id=-2).end_offset == 3, "what it holds, for an unclean election"
 
 
+def test_the_start_of_a_log_is_told_with_the_epoch_of_what_stands_there(world: World) -> None:
+    """Of a newer one a consumer that asks later where it ends (KIP-320) would take what it reads for cut off."""
+    world.produce(1, b"a", b"b")
+    world.lead(1, isr=(1,), replicas=(1,), epoch=4)
+    world.produce(1, b"c")
+    found = []
+    for start in (0, 1, 2):
+        world[1].partition().log.delete_records_before(start)
+        row = list_offsets(world, -2)
+        found.append((row.offset, row.leader_epoch))
+    assert found == [(0, 0), (1, 0), (2, 4)]
+
+
+def test_nothing_is_searched_for_a_client_that_is_gone(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(list_offsets_handler, "AT_ONCE", 1)
+    monkeypatch.setattr(list_offsets_handler, "OF_A_SLICE", 1)
+    for time in (100, 20, 5, 7, 30, 1):
+        world.produce(1, records=build_batch([NewRecord(None, b"x", time)]))
+    world[1].partition().log.delete_records_before(1)
+    parked: list[Any] = []
+    monkeypatch.setattr(world, "_take", lambda answer, pending: parked.append(answer))
+    wanted = [lm.ListOffsetsPartition(partition_index=0, timestamp=-3)]
+    world.send(1, lm.ListOffsetsRequest(topics=[lm.ListOffsetsTopic(name="t", partitions=wanted)]), 9)
+    assert world[1].broker.go_on(world.now_ms), "there is more to be looked at"
+    parked[0].abandon()
+    assert not world[1].broker.go_on(world.now_ms)
+
+
 def test_before_version_3_whoever_asks_for_the_end_of_an_epoch_is_a_consumer(tmp_path: Path) -> None:
     """Its request has no replica id, and that reads as the one which any replica answers."""
     world = World(tmp_path)

@@ -6,6 +6,7 @@ from odradek.broker.answers import CloseConnection
 from odradek.broker.handlers.delete_records import MOST_LABOUR, MOVED_LABOUR
 from odradek.broker.marker_writes import WAIT_MS
 from odradek.model.error_codes import ErrorCode
+from odradek.model.ids import TopicPartition
 from odradek.model.topic_names import GROUPS_TOPIC
 from odradek.protocol.headers import encode_request
 from odradek.protocol.messages import create_acls as ca
@@ -113,6 +114,24 @@ def test_delete_records_moves_the_start_and_answers_when_all_replicas_have_follo
     world.lead(1)
     world[1].broker.topic_config_changed("t", {"cleanup.policy": "compact"}, world.now_ms)
     assert row(delete(5))[0] == ErrorCode.POLICY_VIOLATION
+
+
+def test_whose_topic_is_deleted_while_it_deletes_records_hears_that_it_is_gone(tmp_path: Path) -> None:
+    """And looks for no other leader of it until its own time is over."""
+    world = World(tmp_path)
+    world.lead(1, is_new=True)
+    world.produce(1, b"a")
+    world.advance(10)
+    world.cut.add((3, 1))
+    wanted = dr.DeleteRecordsPartition(partition_index=0, offset=1)
+    request = dr.DeleteRecordsRequest(
+        topics=[dr.DeleteRecordsTopic(name="t", partitions=[wanted])], timeout_ms=1_000
+    )
+    asked = world.send(1, request, 2)
+    world.stop_replica(1, TopicPartition("t", 0), leader_epoch=-2, delete=True)
+    world.settle()
+    row = asked.message.topics[0].partitions[0]
+    assert (row.error_code, row.low_watermark) == (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, -1)
 
 
 def test_delete_records_waits_for_no_replica_that_died_meanwhile(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from odradek.client.sync_connection import DeadlineExceeded, FrameBuffer
 from odradek.client.sync_fetch import (
     MOST_HELD_UP_S,
     PATIENCE_S,
+    LogCut,
     OffsetsGone,
     TopicRecreated,
     read_range,
@@ -282,6 +283,33 @@ def test_metadata_of_an_earlier_leader_are_asked_for_again_and_say_nothing_of_a_
     )
 
 
+def test_a_log_that_was_cut_below_what_was_just_read_is_told_though_no_epoch_was_named(
+    client: SyncClient, log: ScriptedLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was read was of the epoch of its leader; the next one has other records there."""
+    told = log.metadata
+
+    def metadata() -> MetadataResponse:
+        answer = told()
+        answer.topics[0].partitions[0].leader_epoch = 6 if len(log.fetched_at) > 1 else 4
+        return answer
+
+    def ends(request: Request, version: int) -> OffsetForLeaderEpochResponse:
+        row = EpochEndOffset(partition=0, leader_epoch=4, end_offset=7)
+        return OffsetForLeaderEpochResponse(
+            topics=[OffsetForLeaderTopicResult(topic="orders", partitions=[row])]
+        )
+
+    monkeypatch.setattr(log, "metadata", metadata)
+    log.answer(OffsetForLeaderEpochRequest, ends)
+    log.errors = [0, ErrorCode.FENCED_LEADER_EPOCH]
+    reading = read_range(client, ORDERS, 0, 30)
+    assert next(reading).next_offset == 10
+    with pytest.raises(LogCut) as caught:
+        next(reading)
+    assert caught.value.still_there == 7
+
+
 def test_over_a_quota_one_waits_as_told_and_longer_than_patience(
     client: SyncClient, log: ScriptedLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -388,6 +416,7 @@ def test_whoever_takes_long_over_what_was_read_reads_on(
     """The answer to the Fetch that was sent ahead lies there; a task of Spark's may take minutes until it asks for it. What
     goes wrong then is met with all the patience there is."""
     now = time_of_the_client(monkeypatch)
+    connection = client.connection_to(1, client.deadline())
     found = []
     for fetched in read_range(client, ORDERS, 0, 30):
         found.append(fetched.next_offset)
@@ -396,6 +425,7 @@ def test_whoever_takes_long_over_what_was_read_reads_on(
             log.errors = [ErrorCode.NOT_LEADER_OR_FOLLOWER]
 
     assert found == [10, 20, 30] and not log.errors
+    assert connection.is_open, "the answer that lay there was taken"
 
 
 def test_a_reading_that_is_given_up_leaves_no_answer_behind(client: SyncClient, log: ScriptedLog) -> None:

@@ -119,6 +119,17 @@ def test_a_batch_that_was_not_acknowledged_is_sent_again_though_the_one_behind_i
     assert way.is_done and way.first_offset == 5
 
 
+def test_a_batch_that_its_leader_calls_a_duplicate_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its first answer was lost, and it is so far behind that the leader does not know where it stands."""
+    cluster = Cluster(monkeypatch)
+    leader = cluster.leaders[0]
+    leader.errors = [ErrorCode.NONE, None, ErrorCode.DUPLICATE_SEQUENCE_NUMBER]
+    way = _Way(PLACES[0], [a_batch(2), a_batch(1)], 0)
+    sending(cluster, [way]).run()
+    assert [sequence for _, sequence in leader.sent] == [0, 2, 2]
+    assert way.is_done
+
+
 def test_what_is_sent_later_goes_on_behind_what_was_sent_before(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[object] = []
     monkeypatch.setattr(Transaction, "_at_coordinator", lambda self, ask: asked.append(ask))

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from odradek.client.sync import SyncClient
-from odradek.client.sync_transactions import abort, list_transactions, producers
+from odradek.client.sync_transactions import abort, is_open_still, list_transactions, producers
 from odradek.model.error_codes import ErrorCode
 from odradek.model.errors import ProtocolError
 from odradek.model.ids import TopicPartition
@@ -57,6 +57,27 @@ def test_producers_are_those_of_the_partition(broker: ScriptedBroker, client: Sy
     assert producers(client, ORDERS) == [OPEN]
     (asked,) = broker.requests[-1].topics  # type: ignore[attr-defined]
     assert (asked.name, list(asked.partition_indexes)) == ("orders", [1])
+
+
+def test_a_transaction_is_open_still_where_the_same_producer_has_it_open_at_the_same_offset(
+    broker: ScriptedBroker, client: SyncClient
+) -> None:
+    """Behind an unclean election another one may have begun there: who ends what hangs is not to end that."""
+    now: list[ProducerState] = []
+    broker.answer(DescribeProducersRequest, lambda request, version: described(*now))
+    open_still = []
+    for producer_id, offset in ((7, 40), (8, 40), (7, 41), (7, -1)):
+        now[:] = [
+            ProducerState(
+                producer_id=producer_id,
+                producer_epoch=3,
+                coordinator_epoch=-1,
+                current_txn_start_offset=offset,
+            )
+        ]
+        open_still.append(is_open_still(client, ORDERS, OPEN))
+    assert open_still == [True, False, False, False]
+    assert not is_open_still(client, ORDERS, now[0]), "none is open there"
 
 
 def test_a_partition_whose_producers_are_not_told_is_named(

@@ -100,6 +100,26 @@ async def test_writes_errors_and_conflicts_name_inner_paths(world: World) -> Non
     assert await red.children_many(["/a", "/x"]) == [["b", "s-0000000001"], None]
 
 
+def test_two_brokers_that_start_together_find_one_root() -> None:
+    class Faster:
+        """Makes the node that another is about to make."""
+
+        async def before(self, session_id: int, call: str) -> None:
+            if call == "multi" and "/clusters" not in dict(ensemble.tree.walk()):
+                ensemble.tree.multi(session_id, [Create("/clusters")])
+
+        async def after(self, session_id: int, call: str) -> None:
+            """Nothing is done."""
+
+    ensemble = MemoryEnsemble(gate=Faster())
+
+    async def main() -> None:
+        session = await ChrootedStores(ensemble, "/clusters/red").open_session(LONG_MS)
+        assert await session.children("/") == []
+
+    asyncio.run(main())
+
+
 def test_a_session_whose_root_cannot_be_looked_at_is_none() -> None:
     """Whoever asks for one asks again, ten times a second: each that is left open has threads and a connection."""
 

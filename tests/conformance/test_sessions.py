@@ -55,6 +55,27 @@ async def test_who_has_stopped_listening_does_not_hear_of_the_end(world: World) 
 
 
 @on_every_store
+async def test_who_stops_listening_when_it_hears_keeps_nobody_else_from_hearing(world: World) -> None:
+    session, other = await world.open(), await world.open()
+    heard: list[str] = []
+
+    def once(_: object) -> None:
+        heard.append("once")
+        stop()
+
+    stop = session.listen(on_watch=once, on_session=once)
+    session.listen(on_watch=lambda _: heard.append("always"), on_session=lambda _: heard.append("always"))
+    await session.exists("/a", watch=True)
+    await other.create("/a")
+    await until(lambda: heard == ["once", "always"])
+    session.listen(on_session=lambda _: (stop_again(), heard.append("end"))[1])
+    stop_again = session.listen(on_session=lambda _: heard.append("stopped"))
+    session.listen(on_session=lambda _: heard.append("last"))
+    await session.close()
+    await until(lambda: heard[2:4] == ["always", "end"] and heard[-1] == "last")
+
+
+@on_every_store
 async def test_a_lost_session_takes_its_ephemerals_in_one_transaction(world: World) -> None:
     watcher, owner = await world.open(), await world.open()
     await owner.multi([Create("/e1", ephemeral=True), Create("/e2", ephemeral=True), Create("/kept")])

@@ -209,6 +209,17 @@ async def test_many_sets_with_a_conflict_in_the_middle(world: World) -> None:
     assert (await store.set("/t", b"later")).mzxid > stats[-1].mzxid
 
 
+@on_every_store
+async def test_many_changes_with_their_parents(world: World) -> None:
+    """As of one: what is missing above what another store, or a person, has taken away is made again."""
+    store, fence = await _fenced(world)
+    paths = [f"/n{number}" for number in range(40)]
+    await store.write([_one(Create(path)) for path in paths], fence)
+    changes = [_one(Set(path, b"x", 0), parents=("/p", f"/p/{number}")) for number, path in enumerate(paths)]
+    assert await store.write(changes, fence) == [Stored(1)] * len(paths)
+    assert len(await store.children("/p")) == len(paths)
+
+
 def _states(numbers: range) -> list[ConditionalOps]:
     return [
         _one(Create(f"/t/p/{number}/state", b"s"), parents=("/t/p", f"/t/p/{number}")) for number in numbers

@@ -759,6 +759,17 @@ def test_a_group_with_classic_members_stays_classic_where_the_policy_says_so(pol
     assert bench.state() == "Stable"
 
 
+def test_a_group_whose_last_new_member_leaves_stays_new_where_a_classic_one_may_not_be_so_large() -> None:
+    bench = Bench(max_size=1)
+    bench.call(join("A"), 1)
+    for _ in range(2):
+        classic_member(bench)
+
+    bench.call(beat("A", -1), 1)
+
+    assert [one.member_type for one in described(bench).members] == [0, 0]
+
+
 @pytest.mark.parametrize("policy", [MigrationPolicy.DISABLED, MigrationPolicy.UPGRADE])
 def test_a_group_whose_last_new_member_leaves_stays_new_where_the_policy_says_so(
     policy: MigrationPolicy,

@@ -5,7 +5,9 @@ from typing import Any
 
 import pytest
 
+from odradek.coordinator import fetching
 from odradek.coordinator.events import AppendFailed, Committed, TopicsDeleted
+from odradek.coordinator.later import Later
 from odradek.coordinator.partitioning import utf16_units
 from odradek.coordinator.records import CommittedOffset
 from odradek.coordinator.settings import MINUTE_MS
@@ -21,7 +23,11 @@ from odradek.protocol.messages.offset_delete import (
     OffsetDeleteRequestPartition,
     OffsetDeleteRequestTopic,
 )
-from odradek.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
+from odradek.protocol.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopics,
+)
 from odradek.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestPartition,
@@ -359,6 +365,67 @@ def test_in_a_group_without_members_no_generation_is_enough_for_a_commit_in_a_tr
     for named in ({"member_id": "x"}, {"group_instance_id": "x"}):
         assert commit_in_transaction(bench, **named) == 0
         assert commit_in_transaction(bench, generation_id=3, **named) == ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def test_of_a_group_with_members_nobody_commits_in_a_transaction_by_leaving_the_generation_out() -> None:
+    """But for who names nothing at all: such a producer is fenced by its own epoch."""
+    bench = Bench()
+    (member,) = bench.stable()
+    assert commit_in_transaction(bench, member_id="x") == ErrorCode.UNKNOWN_MEMBER_ID
+    assert commit_in_transaction(bench, member_id=member) == ErrorCode.ILLEGAL_GENERATION
+    assert commit_in_transaction(bench, group_instance_id="x") == ErrorCode.UNKNOWN_MEMBER_ID
+    assert commit_in_transaction(bench) == 0
+
+
+def test_a_member_that_commits_in_transactions_is_alive() -> None:
+    bench = Bench()
+    (member,) = bench.stable()
+    generation = bench.group.generation
+    for _ in range(4):
+        bench.wait(8_000)
+        assert commit_in_transaction(bench, member_id=member, generation_id=generation) == 0
+    assert bench.state() == "Stable"
+
+
+@pytest.mark.parametrize("is_named", [False, True])
+def test_the_leader_epoch_of_a_commit_is_told_with_it(is_named: bool) -> None:
+    """By it a consumer finds that what it had read was cut off (KIP-320)."""
+    bench = Bench()
+    row = OffsetCommitRequestPartition(partition_index=0, committed_offset=7, committed_leader_epoch=3)
+    topics = [OffsetCommitRequestTopic(name="t", partitions=[row])]
+    bench.call(OffsetCommitRequest(group_id=GROUP, topics=topics), 8)
+    wanted = [OffsetFetchRequestTopics(name="t", partition_indexes=[0])] if is_named else None
+    request = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id=GROUP, topics=wanted)])
+    (group,) = bench.call(request, 8).groups
+    (found,) = group.topics[0].partitions
+    assert (found.committed_offset, found.committed_leader_epoch) == (7, 3)
+
+
+def test_a_group_that_has_moved_is_not_told_to_have_no_offsets(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its consumers would begin where they are told to without any. A thread is to make the answer, and its turn comes late."""
+    monkeypatch.setattr(fetching, "MOST_OFFSETS", 0)
+    bench = Bench()
+    bench.commit_offset(7)
+    request = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id=GROUP, topics=None)])
+    put_off = bench.call(request, 8)
+    assert isinstance(put_off, Later)
+    bench.move()
+    (group,) = put_off.make().groups  # type: ignore[attr-defined]
+    assert (group.error_code, group.topics) == (ErrorCode.NOT_COORDINATOR, [])
+
+
+def test_a_retention_beyond_all_time_is_kept_for_all_time() -> None:
+    """Versions 2 to 4 name it, and it is a client's number."""
+    bench = Bench()
+    row = OffsetCommitRequestPartition(partition_index=0, committed_offset=7)
+    request = OffsetCommitRequest(
+        group_id=GROUP,
+        retention_time_ms=2**63 - 1,
+        topics=[OffsetCommitRequestTopic(name="t", partitions=[row])],
+    )
+    assert bench.call(request, 4).topics[0].partitions[0].error_code == 0
+    found = bench.loaded().offsets.of(GROUP, ("t", 0))
+    assert found is not None and found.expires_at_ms == 2**63 - 1
 
 
 def test_the_group_without_a_name_takes_old_commits_and_nothing_newer() -> None:

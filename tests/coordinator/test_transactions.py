@@ -41,6 +41,7 @@ from odradek.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnTopic,
     AddPartitionsToTxnTransaction,
 )
+from odradek.protocol.messages.describe_transactions import DescribeTransactionsRequest
 from odradek.protocol.messages.end_txn import EndTxnRequest
 from odradek.protocol.messages.init_producer_id import InitProducerIdRequest
 from odradek.protocol.schema import Request
@@ -896,6 +897,24 @@ def test_what_forgets_idle_ids_fits_into_batches_however_long_they_are() -> None
     assert len(sizes) == 2 and all(size <= bench.settings.max_append_bytes for size in sizes)
 
 
+def test_an_idle_id_that_is_longer_than_a_batch_is_tried_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The topic's batches were larger when it came. Whether it fits has the log to say."""
+    bench = Bench(id_expiration_ms=1_000, remove_expired_interval_ms=1_000)
+    bench.init("x" * 600)
+    bench.coordinator.limit_appends(300)
+    room = bench.coordinator.room
+    tried: list[list[str]] = []
+
+    def remove(names: list[str], after: object) -> None:
+        assert names, "nothing was taken, and so nothing would ever be left"
+        tried.append(list(names))
+
+    monkeypatch.setattr(room, "remove", remove)
+    bench.now_ms += 2_000
+    bench.step(Tick())
+    assert tried == [["x" * 600]]
+
+
 def test_a_list_of_partitions_that_fits_no_record_is_refused() -> None:
     bench = Bench(max_append_bytes=1_000)
     bench.init()
@@ -1090,6 +1109,57 @@ def test_a_status_that_is_none_is_malformed_and_a_later_kind_of_key_is_left_out(
         decode(key, value[:16] + bytes([99]) + value[17:])
     assert decode(b"\0\1x", value) is None
     assert decode(key, value) == TransactionRecord(ID, bench.coordinator.room.stored.by_id[ID])
+
+
+@pytest.mark.parametrize("is_commit", [True, False])
+def test_an_end_that_comes_once_more_late_ends_nothing_of_the_next_transaction(is_commit: bool) -> None:
+    """Its first answer came over another connection, and the producer has gone on since."""
+    bench = Bench(transaction_version=2)
+    bench.init()
+    bench.add()
+    assert bench.answers[bench.end(version=5)].producer_epoch == 1
+    bench.written(bench.markers.pop())
+    assert bench.error(bench.add(1_000, 1)) == 0
+
+    assert bench.error(bench.end(is_commit=is_commit, version=5)) == ErrorCode.PRODUCER_FENCED
+    assert bench.state is Stored.ONGOING and not bench.markers
+
+
+def test_what_is_aborted_before_it_began_began_with_that() -> None:
+    """And not with the transaction before, which would look as if it had hung for all the time between."""
+    bench = Bench(transaction_version=2)
+    bench.init()
+    bench.add()
+    bench.end(version=5)
+    bench.written(bench.markers.pop())
+    bench.now_ms += 50_000
+    assert bench.error(bench.end(is_commit=False, epoch=1, version=5)) == 0
+
+    described = bench.ask(DescribeTransactionsRequest(transactional_ids=[ID]), 0)
+    (found,) = bench.answers[described].transaction_states
+    assert found.transaction_start_time_ms == bench.now_ms
+
+
+def test_a_partition_that_is_just_being_added_is_asked_for_again_and_another_is_not() -> None:
+    def verified(bench: Bench, *indexes: int) -> list[int]:
+        asked = AddPartitionsToTxnTransaction(
+            transactional_id=ID,
+            producer_id=1_000,
+            verify_only=True,
+            topics=[AddPartitionsToTxnTopic(name="t", partitions=list(indexes))],
+        )
+        call = bench.ask(AddPartitionsToTxnRequest(transactions=[asked]), 4)
+        (result,) = bench.answers[call].results_by_transaction
+        return [one.partition_error_code for one in result.topic_results[0].results_by_partition]
+
+    bench = Bench()
+    bench.init()
+    bench.add()
+    bench.held = True
+    bench.add(1_000, 0, 1)
+    assert verified(bench, 0, 1) == [ErrorCode.NONE, ErrorCode.CONCURRENT_TRANSACTIONS]
+    bench.commit()
+    assert verified(bench, 0, 1, 2) == [ErrorCode.NONE, ErrorCode.NONE, ErrorCode.TRANSACTION_ABORTABLE]
 
 
 def test_a_second_record_of_an_id_on_its_way_is_a_mistake_of_ours() -> None:

@@ -286,6 +286,26 @@ def test_it_reads_no_faster_than_it_may_and_a_change_of_that_counts_at_once(
     assert slept == [1.0, 0.5, 0.5], "of two seconds for the first 2 MB one, the rest four times as fast"
 
 
+def test_a_log_that_is_deleted_while_its_replicas_are_asked_is_not_cleaned(tmp_path: Path) -> None:
+    """Another of its name may stand in its directory by then."""
+    environment = Environment()
+    stands = Stands(tmp_path, environment)
+    begun: list[CleaningJob] = []
+
+    async def deleted(log: PartitionLog, end_offset: int) -> int:
+        log.fail(StorageError("the log was deleted"))
+        return end_offset
+
+    def passes_of(job: CleaningJob, directory: Directory) -> Passes:
+        begun.append(job)
+        return PassesHere(job, directory)
+
+    stands.cleaning._passed_by_all = deleted
+    stands.cleaning.cleaner._passes_of = passes_of
+    assert not stands.round()
+    assert not begun and not stands.said
+
+
 def test_a_rate_larger_than_a_double_is_no_rate(tmp_path: Path) -> None:
     """Nothing passes in no time, which is no number times infinity."""
     stands = Stands(tmp_path, Environment(), {"log.cleaner.io.max.bytes.per.second": "1e400"})

@@ -337,6 +337,34 @@ def test_a_transport_that_was_closing_before_is_given_the_rest() -> None:
     assert len(transport.written) == 4 + WRITE_CHUNK_BYTES
 
 
+class Holding(MemoryTransport):
+    """Has not sent all that it was given, and has not asked to wait: what a loop may do is its own."""
+
+    def __init__(self, socket: socket.socket) -> None:
+        super().__init__(cast(asyncio.BufferedProtocol, object()))
+        self._extra["socket"] = socket  # type: ignore[attr-defined]
+
+    def get_write_buffer_size(self) -> int:
+        return len(self.written)
+
+
+def test_nothing_goes_past_what_a_transport_still_holds(tmp_path: Path) -> None:
+    file = OsDirectory.create(str(tmp_path)).open("0.log", create=True)
+    file.append(bytes(MOST_SENDFILE_BYTES))
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        theirs.setblocking(False)
+        transport = Holding(ours)
+        outgoing = Outgoing()
+        outgoing.opened(transport)
+        outgoing.add(b"head", [FileSlice(file, 0, MOST_SENDFILE_BYTES)], 4 + MOST_SENDFILE_BYTES)
+        while outgoing.waiting_bytes:
+            outgoing.write()
+        assert bytes(transport.written) == b"head" + bytes(MOST_SENDFILE_BYTES)
+        with pytest.raises(BlockingIOError):
+            theirs.recv(1)
+
+
 def test_a_transport_without_a_socket_gets_pieces(tmp_path: Path, reads: list[int]) -> None:
     file = OsDirectory.create(str(tmp_path)).open("0.log", create=True)
     file.append(bytes(2_000_000))
