@@ -47,11 +47,7 @@ class DynamicSettings:
 
     def cannot_be_read(self, entity_name: str) -> list[str]:
         """As `change`. What was read before goes on counting."""
-        if entity_name in self._were_read:
-            return []
-        problems = self.change(entity_name, DELETE_NOTHING)
-        self._were_read.discard(entity_name)
-        return problems
+        return [] if entity_name in self._were_read else self.change(entity_name, DELETE_NOTHING)
 
     def change(self, entity_name: str, config: Mapping[str, str]) -> list[str]:
         """Takes over what stands in `/config/brokers/<entity_name>` now; what is wrong with it, in sentences.

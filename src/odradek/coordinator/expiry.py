@@ -116,7 +116,7 @@ class Expiry:
         if self._is_wanted:
             self._shard.expiry_at_ms = now_ms
         elif self._left_over:
-            self._shard.expiry_at_ms = min(now_ms + AGAIN_MS, self._everything_at_ms)
+            self._shard.expiry_at_ms = now_ms + AGAIN_MS
         else:
             self._deleted_topics.clear()
             self._shard.expiry_at_ms = self._everything_at_ms
