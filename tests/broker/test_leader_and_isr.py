@@ -10,6 +10,7 @@ from odradek.log.errors import StorageError
 from odradek.log.files import OsDirectory
 from odradek.log.log_manager import LogManager
 from odradek.model.error_codes import ErrorCode
+from odradek.model.errors import ProtocolError
 from odradek.model.ids import EPOCH_DURING_DELETE, NO_TOPIC_ID, TopicId, TopicPartition
 from odradek.model.settings import BrokerSettings
 from odradek.protocol.messages import leader_and_isr as lai
@@ -65,6 +66,41 @@ def test_another_topic_of_the_same_name_does_not_get_the_old_ones_replica(world:
     assert world.tell_leader(1, T0) == ErrorCode.INCONSISTENT_TOPIC_ID
     assert world[1].partition().topic_id == TOPIC_ID
     assert world[1].partition().leader_epoch == 0
+
+
+def test_who_is_refused_is_sent_to_whoever_leads_in_the_newest_epoch_that_is_known(tmp_path: Path) -> None:
+    """LeaderAndIsr comes before UpdateMetadata, which names the former leader until then: this broker."""
+    world = World(tmp_path)
+    world.lead(1, is_new=True)
+    replicas = world[1].broker.replicas
+    world.leadership[T0] |= {"leader": 2, "leader_epoch": 1}
+    assert world.tell_leader(1, T0) == ErrorCode.NONE
+    assert world[1].broker.metadata.topics["t"][0].leader == 1
+    assert replicas.current_leader("t", 0) == replicas.current_leader(TOPIC_ID, 0) == (2, 1)
+    world.leadership[T0] |= {"leader": 3, "leader_epoch": 2}
+    world.notify_metadata([1])
+    assert replicas.current_leader("t", 0) == (3, 2)
+
+
+def test_a_reader_of_a_topic_made_again_is_not_given_the_records_of_the_former_one(world: World) -> None:
+    """UpdateMetadata names the new one while the old one is still hosted here."""
+    made_again = bytes([8] * 16)
+    world.leadership[T0]["topic_id"] = made_again
+    world.notify_metadata([1])
+    replicas = world[1].broker.replicas
+    assert replicas.wanted(TOPIC_ID, 0) is world[1].partition()
+    with pytest.raises(ProtocolError) as caught:
+        replicas.wanted(made_again, 0)
+    assert caught.value.code == ErrorCode.INCONSISTENT_TOPIC_ID
+
+
+def test_a_leader_is_at_the_address_it_was_named_with_until_the_next_update(world: World) -> None:
+    metadata = world[1].broker.metadata
+    metadata.hint_endpoint(7, "host", 9_007, "PLAINTEXT")
+    hinted = metadata.leader_endpoint(7, "PLAINTEXT")
+    assert hinted is not None and (hinted.host, hinted.port) == ("host", 9_007)
+    world.notify_metadata([1])
+    assert metadata.leader_endpoint(7, "PLAINTEXT") is None
 
 
 @pytest.fixture

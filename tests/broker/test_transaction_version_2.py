@@ -31,7 +31,7 @@ from tests.broker.test_transactions import (
     send,
     state,
 )
-from tests.broker.world import T0, World
+from tests.broker.world import T0, TOPIC_ID, World
 
 LEVEL = "transaction.version"
 PRODUCE, END_TXN, TXN_OFFSET_COMMIT = 0, 26, 28
@@ -285,6 +285,20 @@ def test_a_leader_that_remembers_enough_forgets_the_oldest_and_asks_again(
 
     assert len(wire.questions) == 2
     assert len(world[LEADER].broker.verifications._added) == 1
+
+
+def test_a_leader_that_remembers_enough_forgets_nobody_for_one_that_it_remembers(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two that write in turns would push each other out, and each batch cost a question."""
+    monkeypatch.setattr(verifications, "MOST_OPEN", 2)
+    producer = init(world)
+    assert write(world, producer, b"a", 0) == 0
+    added = world[LEADER].broker.verifications._added
+    added[T0, producer[0] + 1] = 0, 0, TOPIC_ID
+    for sequence in (1, 2):
+        assert write(world, producer, b"b", sequence) == 0
+    assert set(added) == {(T0, producer[0]), (T0, producer[0] + 1)}
 
 
 def test_a_question_whose_batch_is_in_the_log_takes_no_room_from_those_that_are_under_way(

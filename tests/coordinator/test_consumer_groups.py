@@ -431,6 +431,26 @@ def test_the_session_of_a_member_that_is_told_to_come_again_does_not_end_by_that
     assert {one.member_id for one in described(bench).members} == {"new", classic, "late"}
 
 
+def test_a_member_that_did_not_hear_of_its_epoch_does_not_end_while_it_is_told_to_come_again() -> None:
+    bench = Bench()
+    for member in ("A", "B"):
+        bench.call(join(member), 1)
+    bench.call(beat("A", 1), 1)
+    assert bench.call(beat("A", 1, owned={"t": [0, 1]}), 1).member_epoch == 2, "which it does not hear"
+    bench.held = True
+    bench.ask(join("late"), 1)
+    late = bench.waiting[0]
+    bench.step_late()
+    for _ in range(10):
+        bench.wait(8_000)
+        assert bench.call(beat("A", 1), 1).error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    bench.held = False
+
+    bench.commit_late(late)
+
+    assert {one.member_id for one in described(bench).members} == {"A", "late"}
+
+
 def test_a_member_that_lets_go_while_its_group_cannot_be_written_is_not_removed_for_its_silence() -> None:
     bench = Bench()
     for member in ("A", "B"):

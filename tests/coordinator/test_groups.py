@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from odradek.coordinator import joining
 from odradek.coordinator.classic_group import ClassicGroup
 from odradek.coordinator.group_states import TRANSITIONS, GroupState, IllegalGroupTransition
 from odradek.coordinator.later import Later
@@ -264,6 +265,21 @@ def test_the_further_wait_of_a_first_rebalance_ends_with_the_rebalance_timeout()
     assert bench.state() == "CompletingRebalance"
 
 
+def test_members_that_come_one_after_the_other_put_the_first_rebalance_off_to_its_timeout_and_no_further() -> (
+    None
+):
+    bench = Bench(initial_rebalance_delay_ms=3_000)
+    for _ in range(4):
+        bench.new_member(rebalance_ms=10_000)
+        bench.wait(2_400)
+    assert bench.state() == "PreparingRebalance"
+
+    bench.new_member(rebalance_ms=10_000)
+    bench.wait(400)
+
+    assert bench.state() == "CompletingRebalance"
+
+
 def test_who_leaves_takes_the_leadership_along_only_if_it_led() -> None:
     bench = Bench()
     first, second, third = bench.stable(3)
@@ -427,6 +443,15 @@ def test_ids_cost_nothing_so_only_so_many_are_given() -> None:
     assert given.error_code == ErrorCode.MEMBER_ID_REQUIRED
     assert bench.coordinator.shard.pending_ids == 1
     assert bench.coordinator.shard.pending_bytes == len("one more") + len(given.member_id)
+
+
+def test_ids_of_groups_with_long_names_are_fewer(monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = Bench()
+    bench.call(join_request(group="a" * 1_000), 9)
+    monkeypatch.setattr(joining, "MOST_PENDING_BYTES", bench.coordinator.shard.pending_bytes)
+    assert bench.call(join_request(group="b"), 9).error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    bench.wait(10_000)
+    assert bench.call(join_request(group="b"), 9).error_code == ErrorCode.MEMBER_ID_REQUIRED
 
 
 def test_a_member_offers_so_many_protocols_and_no_more() -> None:

@@ -23,17 +23,13 @@ from odradek.protocol.messages.offset_delete import (
     OffsetDeleteRequestPartition,
     OffsetDeleteRequestTopic,
 )
-from odradek.protocol.messages.offset_fetch import (
-    OffsetFetchRequest,
-    OffsetFetchRequestGroup,
-    OffsetFetchRequestTopics,
-)
+from odradek.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
 from odradek.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
 )
-from tests.coordinator.groups import GROUP, Bench
+from tests.coordinator.groups import GROUP, Bench, join_request
 from tests.support import each
 
 WEEK_MS = 7 * 24 * 60 * MINUTE_MS
@@ -377,30 +373,6 @@ def test_of_a_group_with_members_nobody_commits_in_a_transaction_by_leaving_the_
     assert commit_in_transaction(bench) == 0
 
 
-def test_a_member_that_commits_in_transactions_is_alive() -> None:
-    bench = Bench()
-    (member,) = bench.stable()
-    generation = bench.group.generation
-    for _ in range(4):
-        bench.wait(8_000)
-        assert commit_in_transaction(bench, member_id=member, generation_id=generation) == 0
-    assert bench.state() == "Stable"
-
-
-@pytest.mark.parametrize("is_named", [False, True])
-def test_the_leader_epoch_of_a_commit_is_told_with_it(is_named: bool) -> None:
-    """By it a consumer finds that what it had read was cut off (KIP-320)."""
-    bench = Bench()
-    row = OffsetCommitRequestPartition(partition_index=0, committed_offset=7, committed_leader_epoch=3)
-    topics = [OffsetCommitRequestTopic(name="t", partitions=[row])]
-    bench.call(OffsetCommitRequest(group_id=GROUP, topics=topics), 8)
-    wanted = [OffsetFetchRequestTopics(name="t", partition_indexes=[0])] if is_named else None
-    request = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id=GROUP, topics=wanted)])
-    (group,) = bench.call(request, 8).groups
-    (found,) = group.topics[0].partitions
-    assert (found.committed_offset, found.committed_leader_epoch) == (7, 3)
-
-
 def test_a_group_that_has_moved_is_not_told_to_have_no_offsets(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its consumers would begin where they are told to without any. A thread is to make the answer, and its turn comes late."""
     monkeypatch.setattr(fetching, "MOST_OFFSETS", 0)
@@ -412,6 +384,31 @@ def test_a_group_that_has_moved_is_not_told_to_have_no_offsets(monkeypatch: pyte
     bench.move()
     (group,) = put_off.make().groups  # type: ignore[attr-defined]
     assert (group.error_code, group.topics) == (ErrorCode.NOT_COORDINATOR, [])
+
+
+def test_a_group_that_loses_its_last_offset_stays_for_who_has_an_id_to_join_it() -> None:
+    bench = Bench()
+    bench.commit_offset(7)
+    given = bench.call(join_request(), 9)
+    deletion = OffsetDeleteRequest(
+        group_id=GROUP,
+        topics=[OffsetDeleteRequestTopic(name="t", partitions=[OffsetDeleteRequestPartition()])],
+    )
+    bench.call(deletion, 0)
+    assert fetched(bench) == []
+    assert bench.call(join_request(given.member_id), 9).error_code == 0
+
+
+def test_what_was_committed_here_was_not_loaded_though_what_stands_behind_it_was_told_first() -> None:
+    """Of a deleted topic, what was loaded goes whenever it was committed; what was committed since is of the next of its name."""
+    bench = Bench(held=True)
+    bench.commit_offset(7)
+    bench.commit_offset(8, partition=1)
+    late = bench.waiting[0]
+    bench.step_late()
+    bench.commit()
+    bench.commit_late(late)
+    assert not bench.coordinator.shard.was_loaded(0)
 
 
 def test_a_retention_beyond_all_time_is_kept_for_all_time() -> None:

@@ -232,6 +232,16 @@ def test_where_the_log_begins_is_written_in_the_new_directory_before_the_next_ch
     assert (world.path, world.log.log_start_offset) == ("/b", start)
 
 
+def test_changed_settings_reach_a_copy_on_its_way(world: Directories) -> None:
+    """It is the log in use soon, and would go on with those of before."""
+    world.move_to("/b")
+    manager = world.manager
+    manager._topic_settings = lambda topic: TopicSettings(BrokerSettings({}), {"max.message.bytes": "100"})
+    manager.forget_config(TP.topic)
+    manager.update_config(TP.topic, [TP])
+    assert world.future.config.max_message_bytes == 100 == world.log.config.max_message_bytes
+
+
 def test_records_deleted_before_a_move_are_not_back_after_a_power_cut_behind_it(world: Directories) -> None:
     """The segments that go from the copy in the swap are renamed, and that is not synced."""
     world.move_to("/b")

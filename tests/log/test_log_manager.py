@@ -1137,6 +1137,29 @@ def test_a_log_for_which_there_were_too_few_descriptors_holds_none(
     assert load.run() and manager.loaded_late(load) == ([], None)
 
 
+def test_a_log_that_was_opened_late_in_a_directory_that_fails_meanwhile_holds_no_descriptor(
+    start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Or the disk could not be unmounted."""
+    produce(start().get_or_create(A, TOPIC_ID, now_ms=NOW), batch(5))
+    really_open = files.os.open
+
+    def without_second(path: str, *arguments: Any, **options: Any) -> int:
+        if str(path).endswith(".txnindex"):
+            raise OSError(errno.EMFILE, "Too many open files")
+        return really_open(path, *arguments, **options)
+
+    log_directory = tmp_path / "1" / "a-0"
+    with monkeypatch.context() as patch:
+        patch.setattr(files.os, "open", without_second)
+        manager = start()
+    load = manager.load_late(A, NOW)
+    assert load.run() and open_under(log_directory)
+    manager.directories[0].root.health.fail(DiskFault("it is on fire"))
+    assert isinstance(manager.loaded_late(load)[1], StorageError)
+    assert open_under(log_directory) == []
+
+
 def test_a_checkpoint_that_is_written_as_a_log_is_opened_late_keeps_what_it_says_of_it() -> None:
     """Neither among those in use nor among those refused, it would begin at 0 again after a crash, and nothing of it would be flushed."""
     _, manager = with_an_unopened_log()

@@ -11,6 +11,7 @@ from odradek.log.errors import CorruptLog
 from odradek.log.indexes import AbortedTransaction
 from odradek.log.partition_log import PartitionLog
 from odradek.log.producers import MalformedSnapshot, Producers, read_snapshot
+from odradek.log.segment import SNAPSHOT_SUFFIX, file_name
 from odradek.model.error_codes import ErrorCode
 from odradek.model.errors import ProtocolError
 from odradek.records.batch import MAX_SEQUENCE, read_header
@@ -380,3 +381,29 @@ def test_whatever_is_sent_again_the_log_holds_every_record_once_and_in_order(
                 result = produce(log, old)
                 assert result.duplicate and result.base_offset == first_offset
     assert offsets(log) == expected
+
+
+def test_a_snapshot_behind_the_recovery_point_is_believed_by_no_later_start_either(tmp_path: Path) -> None:
+    """A power cut may have brought one back of records that were cut off. This start reads the batches; the next one would not."""
+    disk = Disk(tmp_path, config(segment_bytes=2 * len(idempotent(0))))
+    log = disk.create()
+    produce(log, idempotent(0, producer_id=8))
+    for sequence in range(5):
+        produce(log, idempotent(sequence))
+    log.flush()
+    disk.file(file_name(log.segments.active.base_offset, SNAPSHOT_SUFFIX)).write_bytes(Producers().to_bytes())
+    for recovery_point in (1, log.log_end_offset):
+        assert disk.open(recovery_point=recovery_point).log.producers.ids() == [7, 8]
+
+
+def test_a_stop_in_order_without_its_snapshot_is_none(tmp_path: Path) -> None:
+    """KAFKA-10471: somebody else wrote that it was, or the log was written to since. What is there was perhaps never flushed."""
+    disk = Disk(tmp_path, config(segment_bytes=2 * len(idempotent(0))))
+    log = disk.create()
+    for sequence in range(5):
+        produce(log, idempotent(sequence))
+    log.close()
+    disk.file(file_name(log.log_end_offset, SNAPSHOT_SUFFIX)).unlink()
+    opened = disk.open(clean=True, recovery_point=2)
+    assert [note for note in opened.notes if "no producer snapshot at 5" in note]
+    assert opened.log.recovery_point == 2 and opened.log.producers.all()[0].last_sequence == 4

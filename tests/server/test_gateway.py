@@ -365,19 +365,6 @@ def test_connections_that_come_too_fast_wait_their_turn(loop: asyncio.AbstractEv
     assert [transport.is_reading_allowed for transport in transports] == [True, True, False, False]
 
 
-def test_connections_of_each_listener_are_counted_as_long_as_they_are_there(
-    loop: asyncio.AbstractEventLoop,
-) -> None:
-    door = Door(loop, max_connections="2")
-    first, _ = door.connect()
-    door.connect("INTERNAL")
-    refused, _ = door.connect()
-    assert refused.is_closing and door.gateway.per_listener == {"PLAINTEXT": 2, "INTERNAL": 1}
-    for gone in (first, refused, refused):
-        gone.connection_lost(None)
-    assert door.gateway.per_listener == {"PLAINTEXT": 0, "INTERNAL": 1}
-
-
 def test_who_has_not_logged_in_may_send_half_a_mebibyte(loop: asyncio.AbstractEventLoop) -> None:
     door = Door(loop)
 

@@ -21,6 +21,7 @@ from odradek.log.files import FileSlice, OsDirectory, OsFile
 from odradek.server.connection import Connection
 from odradek.server.outgoing import (
     ENOUGH_BYTES_A_TURN,
+    LEAST_SENDFILE_BYTES,
     MOST_SENDFILE_BYTES,
     PIECE_FOR_FULL_SOCKET_BYTES,
     WRITE_CHUNK_BYTES,
@@ -350,17 +351,18 @@ class Holding(MemoryTransport):
 
 def test_nothing_goes_past_what_a_transport_still_holds(tmp_path: Path) -> None:
     file = OsDirectory.create(str(tmp_path)).open("0.log", create=True)
-    file.append(bytes(MOST_SENDFILE_BYTES))
+    file.append(bytes(2 * LEAST_SENDFILE_BYTES))
     ours, theirs = socket.socketpair()
     with ours, theirs:
+        ours.setblocking(False)
         theirs.setblocking(False)
         transport = Holding(ours)
         outgoing = Outgoing()
         outgoing.opened(transport)
-        outgoing.add(b"head", [FileSlice(file, 0, MOST_SENDFILE_BYTES)], 4 + MOST_SENDFILE_BYTES)
+        outgoing.add(b"head", [FileSlice(file, 0, 2 * LEAST_SENDFILE_BYTES)], 4 + 2 * LEAST_SENDFILE_BYTES)
         while outgoing.waiting_bytes:
             outgoing.write()
-        assert bytes(transport.written) == b"head" + bytes(MOST_SENDFILE_BYTES)
+        assert bytes(transport.written) == b"head" + bytes(2 * LEAST_SENDFILE_BYTES)
         with pytest.raises(BlockingIOError):
             theirs.recv(1)
 

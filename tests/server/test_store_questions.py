@@ -59,6 +59,23 @@ async def overrides(store: MemorySession, kind: str, name: str) -> dict[str, str
     return layout.decode_config(path, (await store.get(path)).data)
 
 
+def test_a_topic_that_somebody_deletes_while_it_is_made_again_is_told_as_one_that_goes() -> None:
+    class Deleting(MemorySession):
+        async def get_many(self, paths: Sequence[str], *, watch: bool = False) -> list[api.Node | None]:
+            found = await super().get_many(paths, watch=watch)
+            await self.write([transactions.request_topic_deletion("orders")], None)
+            return found
+
+    async def body(store: MemorySession) -> None:
+        await results(store, CreateTopics((ORDERS,)))
+        store.__class__ = Deleting
+        assert await results(store, CreateTopics((ORDERS,))) == {
+            "orders": (ErrorCode.TOPIC_ALREADY_EXISTS, "Topic 'orders' is marked for deletion.")
+        }
+
+    with_store(body)
+
+
 def test_a_topic_is_made_with_its_configuration_and_only_once() -> None:
     async def body(store: MemorySession) -> None:
         assert await results(store, CreateTopics((ORDERS,))) == {"orders": (ErrorCode.NONE, "")}
