@@ -216,6 +216,20 @@ def test_a_stranger_makes_a_broker_neither_ask_without_end_nor_keep_without_end(
     assert is_unharmed(world)
 
 
+def test_requests_of_connections_that_are_gone_take_no_room_from_others(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A controller that hears nothing for long sends them again over another one."""
+    monkeypatch.setattr(control_gate, "MOST_HELD", 3)
+    for _ in range(3):
+        lead_again(world, epoch=ELECTED + 1)
+    assert len(gate(world).held) == 2, "the first waits for a look that is under way"
+    for held in gate(world).held:
+        held.place.abandon()
+    again = lead_again(world, epoch=ELECTED + 1)
+    assert not again.is_answered and len(gate(world).held) == 1
+
+
 def test_while_the_store_is_away_an_unknown_epoch_waits(world: World) -> None:
     """And what came meanwhile waits behind it: by its number the controller's first would else come late."""
     waiting = [lead_again(world, epoch=8, controller=2)]

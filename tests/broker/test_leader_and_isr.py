@@ -94,15 +94,6 @@ def test_a_reader_of_a_topic_made_again_is_not_given_the_records_of_the_former_o
     assert caught.value.code == ErrorCode.INCONSISTENT_TOPIC_ID
 
 
-def test_a_leader_is_at_the_address_it_was_named_with_until_the_next_update(world: World) -> None:
-    metadata = world[1].broker.metadata
-    metadata.hint_endpoint(7, "host", 9_007, "PLAINTEXT")
-    hinted = metadata.leader_endpoint(7, "PLAINTEXT")
-    assert hinted is not None and (hinted.host, hinted.port) == ("host", 9_007)
-    world.notify_metadata([1])
-    assert metadata.leader_endpoint(7, "PLAINTEXT") is None
-
-
 @pytest.fixture
 def of_two_topics(tmp_path: Path) -> World:
     """The two directories of a broker hold logs of one name and of different topics, and it was told to lead without a topic id."""

@@ -311,6 +311,19 @@ def test_quotas_are_kept_where_apache_keeps_them(store: Store) -> None:
     assert store.nodes["users", "ann%40home"][0] == {"SCRAM-SHA-256": "salt=x", "producer_byte_rate": "1024"}
 
 
+def test_of_one_entity_that_is_named_twice_the_first_counts_and_the_second_is_refused(store: Store) -> None:
+    told = alter(
+        store,
+        (entity(user="x"), {"producer_byte_rate": 1.0}),
+        (entity(user="x"), {"consumer_byte_rate": 2.0}),
+    )
+    refused = (ErrorCode.INVALID_REQUEST, "Each client quota entity must appear at most once.")
+    assert told == [(ErrorCode.NONE, None), refused]
+    assert {entity: config for entity, (config, _) in store.nodes.items()} == {
+        ("users", "x"): {"producer_byte_rate": "1"}
+    }
+
+
 REFUSED: list[tuple[list[Any], dict[str, float | None], str]] = [
     ([], {}, "Invalid empty client quota entity"),
     (entity(group="x"), {}, "Unhandled client quota entity type: group"),

@@ -263,3 +263,11 @@ def test_a_group_brings_as_much_as_the_topic_of_groups_takes(
     broker.replicas.topic_configs.set(GROUPS_TOPIC, {"max.message.bytes": str(2 * LARGE)})
     assert "reason for" not in reason(2 * LARGE)
     assert "reason for" in reason(3 * LARGE)
+
+
+def test_partitions_that_are_here_are_a_reason_before_metadata_tell_of_them(world: World) -> None:
+    """LeaderAndIsr comes first, and followers ask for all of them then."""
+    limits = world[1].broker.row_limits
+    assert not limits.has_reason(100_000)
+    limits._hosted = range(100_000)
+    assert limits.has_reason(100_000)

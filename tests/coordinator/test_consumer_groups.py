@@ -1346,6 +1346,37 @@ def test_a_member_whose_new_expression_matches_nothing_lets_go_of_what_the_forme
     bench.do_asides()
 
     assert told(bench.call(beat("A", 2), 1)) == {}
+    image = bench.coordinator.shard.consumer_groups[GROUP].image
+    assert set(image.regexes) == {"nothing"}, "of one that nobody has nothing is kept, in the log neither"
+
+
+def test_who_joins_with_an_expression_that_is_known_has_a_part_of_what_it_matches() -> None:
+    bench = Bench()
+    bench.call(join("A", subscribed_topic_regex="[tv]"), 1)
+    bench.do_asides()
+    bench.call(beat("A", 1), 1)
+
+    bench.call(join("B", subscribed_topic_regex="[tv]"), 1)
+
+    assert not bench.asides
+    assert told(bench.call(beat("A", 2), 1)) == {"t": [0, 1]}
+
+
+def test_of_targets_that_a_thread_computed_those_of_who_has_left_meanwhile_are_not_stored(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(draft, "MOST_AT_ONCE", 0)
+    bench = Bench()
+    for member in ("A", "B"):
+        bench.call(join(member), 1)
+    (work, *_) = bench.asides
+    bench.asides.clear()
+    came = work.run()
+    bench.call(beat("A", -1), 1)
+    bench.step(came)
+    bench.do_asides()
+    image = bench.coordinator.shard.consumer_groups[GROUP].image
+    assert set(image.members) == {"B"} and "A" not in image.targets
 
 
 def test_what_an_expression_matched_for_a_member_that_has_left_is_not_stored() -> None:

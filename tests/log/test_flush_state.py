@@ -184,3 +184,12 @@ def test_two_flushes_of_one_state_count_what_they_synced_once() -> None:
     state.name_changed("y")
     flushing.commit(state, first, NOW)
     assert not planned(state).is_empty and planned(state)._names == ("y",)
+
+
+def test_a_log_whose_flushed_point_falls_is_asked_whether_it_is_to_be_flushed() -> None:
+    """Also where the cut is given up: what lay between is flushed once more."""
+    state = FlushState(5)
+    asked: list[None] = []
+    state.when_something_comes(lambda: asked.append(None))
+    state.cut(3)
+    assert len(asked) == 1 and state.recovery_point == 3

@@ -1197,6 +1197,26 @@ def test_a_log_that_is_opened_late_knows_that_its_directory_fails_in_this_moment
         manager.get(A)
 
 
+def test_a_log_that_is_opened_late_and_whose_end_cannot_be_written_down_is_not_used() -> None:
+    """Behind a kill it would be committed up to where it ended before, over whatever stands there by then."""
+    disk = MemoryDisk()
+    first = LogManager([disk.root], BrokerSettings({}))
+    produce(first.get_or_create(A, TOPIC_ID, now_ms=NOW), batch(5))
+    first.close({A: 5})
+    disk.restart()
+    disk.inject("open", errno.EMFILE, name=".log", times=1)
+    manager = LogManager([disk.root], BrokerSettings({}))
+    manager.load(NOW)
+    (directory,) = manager.directories
+    directory.recovery_points.set(A, 0)
+    for checkpoint in (directory.high_watermarks, directory.cleaned_to):
+        checkpoint.set(A, 9)
+    load = manager.load_late(A, NOW)
+    disk.inject("open", errno.EMFILE, name="replication-offset-checkpoint")
+    assert not load.run()
+    assert isinstance(manager.loaded_late(load)[1], StorageError) and A not in manager.logs
+
+
 def test_a_log_that_is_opened_late_without_its_end_holds_up_nobody_who_cuts_another_one(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

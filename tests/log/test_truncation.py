@@ -456,6 +456,24 @@ def test_deleted_records_are_out_of_range_and_their_segments_go(disk: Disk) -> N
     assert log.segments.purge() == 0  # what is gone is not looked for again
 
 
+def test_what_is_taken_out_of_a_log_while_a_thread_removes_files_is_removed_by_the_next(
+    disk: Disk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = filled(disk)
+    log.delete_records_before(14)
+    really_remove = OsDirectory.remove
+
+    def remove(directory: OsDirectory, name: str) -> bool:
+        log.delete_records_before(24)
+        return really_remove(directory, name)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(OsDirectory, "remove", remove)
+        assert log.segments.purge() == 3
+    assert log.segments.purge() == 3
+    assert not any(".deleted" in name for name in disk.names())
+
+
 def test_deleting_everything_keeps_the_active_segment(disk: Disk) -> None:
     log = filled(disk)
     assert log.delete_records_before(35) == 35

@@ -172,6 +172,12 @@ def test_a_leader_is_given_up_for_its_silence_and_not_for_that_of_who_asked_noth
         await passes(1_000)
         assert lost == [LEADER]
         assert asker.lost == 1, "else it would wait for that answer, and ask nothing over the next connection"
+        connected.clear()
+        loop.ahead_s += module.RECONNECT_MS / 1000
+        await connected.wait()
+        await passes(300)
+        await passes(1_000)
+        assert lost == [LEADER], "over the next connection nothing was asked yet"
         leaders.stop_all()
         for writer in held:
             writer.close()
@@ -179,3 +185,43 @@ def test_a_leader_is_given_up_for_its_silence_and_not_for_that_of_who_asked_noth
 
     with asyncio.Runner(loop_factory=ShiftedLoop) as runner:
         runner.run(main())
+
+
+def test_a_leader_that_is_somewhere_else_now_is_fetched_from_there_alone() -> None:
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        leaders = Fetchers(
+            environment=Environment(loop),
+            pool=BufferPool(),
+            after_turn=lambda: None,
+            connect_timeout_ms=60_000,
+            silence_timeout_ms=1_000_000,
+            log=LimitedLog(logging.getLogger("odradek.server"), loop.time),
+            metrics=Metrics(),
+            on_lost=lambda broker: None,
+            on_connected=lambda broker: None,
+        )
+        here: list[asyncio.StreamWriter] = []
+        came = [asyncio.Event(), asyncio.Event()]
+        gone = asyncio.Event()
+
+        async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            here.append(writer)
+            came[len(here) - 1].set()
+            await reader.read()
+            gone.set()
+
+        server = await asyncio.start_server(serve, "127.0.0.1", 0)
+        endpoint = Endpoint("PLAINTEXT", "PLAINTEXT", "127.0.0.1", server.sockets[0].getsockname()[1])
+        async with asyncio.timeout(60):
+            for connection in came:
+                leaders.start(LEADER, endpoint, cast(Any, Asker()))
+                await connection.wait()
+                await asyncio.sleep(0)
+            await gone.wait()
+        leaders.stop_all()
+        for writer in here:
+            writer.close()
+        server.close()
+
+    asyncio.run(main())

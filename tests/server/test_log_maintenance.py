@@ -171,6 +171,25 @@ def test_a_flush_that_ends_in_a_mistake_of_ours_is_a_flush_that_failed(
     assert [record.exc_info is not None for record in caplog.records] == [True]
 
 
+def test_a_log_whose_flush_failed_is_used_no_more(tmp_path: Path) -> None:
+    """A second try may say that all is well (fsync forgets its errors), and an acknowledgement hangs on it."""
+
+    class Plan:
+        def run(self) -> None:
+            raise NoDescriptor("too many open files")
+
+    async def scenario() -> None:
+        log = a_log(tmp_path)
+        told: list[str | None] = []
+        disk = maintenance(Logs(), Environment(), on_flushed=lambda effect, error: told.append(error))
+        disk.flush(FlushLog(0, log.topic_partition, log, Plan()))  # type: ignore[arg-type]
+        await disk.finish()
+        assert told == ["too many open files"]
+        assert isinstance(log.failure, NoDescriptor)
+
+    asyncio.run(scenario())
+
+
 class SlowEnvironment(Environment):
     """A thread that takes its time: what may block is done when the test lets it."""
 

@@ -737,3 +737,19 @@ def test_a_cleaning_is_told_of_producers_and_aborts_in_bytes(disk: Compacted) ->
     again = pickle.loads(sent)
     assert list(again.aborted) == aborted and len(aborted) == 20
     assert [one.producer_id for one in read_snapshot(again.producers)] == disk.log.producers.ids()
+
+
+def test_a_log_that_was_cut_while_it_was_looked_at_is_not_called_damaged(tmp_path: Path) -> None:
+    compacted = Compacted(tmp_path)
+    log, segment = compacted.log, compacted.log.segments[0]
+    for seen_end, is_damaged in ((segment.end_offset + 1, False), (segment.end_offset, True)):
+        compacted.cleaner._suspects = [(log, [(segment, seen_end)], CorruptLog("no batch at 0"))]
+        compacted.cleaner.judge()
+        assert (log.failure is not None) == is_damaged
+
+
+def test_of_a_log_that_failed_to_be_cleaned_and_was_deleted_nothing_is_kept(tmp_path: Path) -> None:
+    compacted = Compacted(tmp_path)
+    compacted.cleaner.was_cleaned(compacted.log, done=False)
+    compacted.manager.delete(TP, NOW)
+    assert compacted.cleaner.candidates() == [] and not compacted.cleaner._put_back
