@@ -113,6 +113,32 @@ def test_many_trees_are_looked_at_together(monkeypatch: pytest.MonkeyPatch) -> N
     asyncio.run(main())
 
 
+def test_behind_a_lost_election_nothing_more_is_asked_of_the_store(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A controller of 100,000 partitions would send all that it wanted, to be told each time that it leads no more."""
+    monkeypatch.setattr(planning, "MAX_BATCH_GROUPS", 4)
+
+    class Counting(MultiOnly):
+        asked = 0
+
+        async def multi(self, ops: Sequence[Op]) -> list[Applied]:
+            Counting.asked += 1
+            return await super().multi(ops)
+
+    async def main() -> None:
+        session = MemoryEnsemble().open()
+        await session.create("/controller_epoch")
+        fence = Fence((await session.set("/controller_epoch", b"2")).version - 1)
+        await session.multi([Create(f"/n{number}") for number in range(400)])
+        session.__class__ = Counting
+        # One in between that goes by itself: behind it the others go together again.
+        writes = [_group(Set(f"/n{number}", b"x", 0)) for number in range(400)]
+        writes[40] = _group(Set("/n40", b"x", 0), Set("/n41", b"x", 0))
+        assert await write_groups(session, writes, fence) == [Fenced()] * 400  # type: ignore[arg-type]
+        assert Counting.asked <= 2 * planning.MAX_UNDER_WAY + 2
+
+    asyncio.run(main())
+
+
 def test_a_tree_too_large_for_a_packet_goes_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(planning, "MAX_BATCH_BYTES", 1000)
     paths = ["/t", *(f"/t/{number}" for number in range(30))]
