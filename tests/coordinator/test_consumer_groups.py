@@ -6,14 +6,24 @@ import pytest
 
 from odradek.coordinator import asides, classic_members, draft, group_coordinator, upgrading
 from odradek.coordinator.asides import Assigned
+from odradek.coordinator.classic_group import ClassicGroup
 from odradek.coordinator.consumer_asides import MOST_TARGETS
 from odradek.coordinator.consumer_image import ConsumerImage
 from odradek.coordinator.consumer_leaving import deadlines_passed
 from odradek.coordinator.consumer_protocol import read_subscription, write_assignment
+from odradek.coordinator.consumer_records import (
+    NOTHING,
+    Current,
+    CurrentRecord,
+    MemberRecord,
+    MemberState,
+    Subscriber,
+)
 from odradek.coordinator.draft import MOST_AT_ONCE
 from odradek.coordinator.effects import Append
 from odradek.coordinator.events import Tick
-from odradek.coordinator.records import encode
+from odradek.coordinator.offsets import NO_PRODUCER
+from odradek.coordinator.records import GroupKey, GroupRecord, encode
 from odradek.coordinator.settings import MigrationPolicy
 from odradek.coordinator.timers import Kind, Timer
 from odradek.model.error_codes import ErrorCode
@@ -1508,3 +1518,29 @@ def test_a_classic_group_of_more_members_than_a_turn_converts_stays_classic(
         assert answer.error_code == ErrorCode.GROUP_ID_NOT_FOUND and read == []
         assert answer.error_message.endswith("it has more than 5 members.")
         assert bench.state() == "Stable"
+
+
+def test_what_a_former_owner_had_is_its_successors_whichever_record_comes_first() -> None:
+    """Compaction leaves what each member had last, in any order: of a partition that counts as free two members would read."""
+    image, topic = ConsumerImage(), bytes(16)
+    has = Current(1, 1, MemberState.STABLE, {topic: (0,)}, NOTHING)
+    member = Subscriber("i", None, "c", "/", ("t",), "", 1_000, None, None)
+    for name in ("former", "present"):
+        image.replay(MemberRecord(GROUP, name, member))
+        image.replay(CurrentRecord(GROUP, name, has))
+    image.replay(CurrentRecord(GROUP, "former", None))
+    image.replay(MemberRecord(GROUP, "former", None))
+    assert not image.is_free(topic, 0) and image.static_members == {"i": "present"}
+    image.replay(CurrentRecord(GROUP, "present", None))
+    image.replay(MemberRecord(GROUP, "present", None))
+    assert image.is_free(topic, 0) and not image.static_members
+
+
+def test_a_group_of_which_an_older_classic_record_was_left_is_one_of_the_new_protocol() -> None:
+    """Its tombstone was compacted away, and a replica that was behind may have the record still."""
+    bench = Bench()
+    bench.call(join("A"), 1)
+    stored = ClassicGroup(GROUP, bench.now_ms).as_stored(bench.now_ms, {})
+    bench.log.insert(0, (*encode(GroupRecord(GroupKey(GROUP), stored)), NO_PRODUCER))
+    bench.move()
+    assert [one.member_id for one in described(bench).members] == ["A"]

@@ -1374,3 +1374,11 @@ def test_a_log_in_which_memory_ran_out_is_told_of_though_its_end_cannot_be_writt
     with pytest.raises(MemoryError):
         produce(log, batch())
     assert told == [A]
+
+
+def test_in_a_directory_that_failed_nothing_is_removed(start: Start) -> None:
+    manager = start()
+    manager.get_or_create(A, TOPIC_ID, now_ms=NOW)
+    manager.delete(A, NOW)
+    manager.directories[0].root.health.fail(DiskFault("it is on fire"))
+    assert manager.purge(NOW + 10**9) == 0

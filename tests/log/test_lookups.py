@@ -196,3 +196,15 @@ def test_log_append_time_is_found_as_the_brokers_time(tmp_path: Path) -> None:
     produce(log, batch(3, at=1), now_ms=NOW + 10)
     assert log.offset_for_timestamp(NOW + 1) == (NOW + 10, 3, 0)
     assert decode_batch(contents(log))[0].timestamp == NOW
+
+
+def test_a_log_that_was_cut_while_a_batch_was_looked_into_is_not_called_damaged(tmp_path: Path) -> None:
+    log = Disk(tmp_path).create()
+    for at in range(4):
+        produce(log, batch(at=NOW + at))
+    search = TimestampSearch(log, NOW + 3)
+    candidate = search.next_candidate()
+    assert candidate is not None
+    log.truncate_to(1, NOW)
+    search.tell(candidate, CorruptLog("other bytes"))
+    assert log.failure is None and search.next_candidate() is None and search.is_over

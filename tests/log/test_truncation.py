@@ -630,3 +630,11 @@ def test_a_kill_in_the_midst_of_a_cut_and_a_power_cut_behind_it_leave_no_old_bat
             assert sum(epochs) == 0 or (not any(epochs[:begin]) and all(epochs[begin:])), (steps, epochs)
         steps += 1
     assert steps > 10
+
+
+def test_of_what_was_cut_no_snapshot_is_left(disk: Disk) -> None:
+    """A start would believe it once the log has grown as far again."""
+    log = filled(disk)
+    log.take_snapshot(log.log_end_offset)
+    log.truncate_to(12, NOW)
+    assert max(int(name[:20]) for name in disk.names() if name.endswith(".snapshot")) == log.log_end_offset

@@ -222,3 +222,11 @@ def test_brokers_talk_over_the_listener_that_is_named_or_that_has_the_protocol()
                 inter_broker_listener_name="OTHER",
             )
         )
+
+
+@pytest.mark.parametrize("host", ["", "0.0.0.0", "::"])
+def test_of_every_interface_the_name_of_this_machine_is_told(host: str) -> None:
+    listeners = Listeners()
+    listeners.bound = [ListenerAddress("PLAINTEXT", host, 9_092)]
+    (told,) = listeners.endpoints(BrokerSettings({}), lambda: "me")
+    assert (told.host, told.port) == ("me", 9_092)
