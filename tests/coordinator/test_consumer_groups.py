@@ -21,7 +21,7 @@ from odradek.coordinator.consumer_records import (
 )
 from odradek.coordinator.draft import MOST_AT_ONCE
 from odradek.coordinator.effects import Append
-from odradek.coordinator.events import Tick
+from odradek.coordinator.events import Tick, Unloaded
 from odradek.coordinator.offsets import NO_PRODUCER
 from odradek.coordinator.records import GroupKey, GroupRecord, encode
 from odradek.coordinator.settings import MigrationPolicy
@@ -1544,3 +1544,12 @@ def test_a_group_of_which_an_older_classic_record_was_left_is_one_of_the_new_pro
     bench.log.insert(0, (*encode(GroupRecord(GroupKey(GROUP), stored)), NO_PRODUCER))
     bench.move()
     assert [one.member_id for one in described(bench).members] == ["A"]
+
+
+def test_who_waits_for_its_group_when_the_coordinator_moves_is_answered_once() -> None:
+    bench = Bench(held=True)
+    first, waits = bench.ask(join("A"), 1), bench.ask(join("B"), 1)
+    bench.step(Unloaded())
+    told_to = [bench.answers.pop(call).error_code for call in (first, waits)]  # type: ignore[attr-defined]
+    assert told_to == [ErrorCode.NOT_COORDINATOR] * 2
+    assert len(bench.waiting) == 1, "nothing is appended any more"
