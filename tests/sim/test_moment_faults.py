@@ -20,6 +20,13 @@ FOUND = {
             "True",
         ),
     ),
+    "deposed_while_asked": (
+        Edit(
+            "server.controller_channel:ControllerChannel.controller_is",
+            "self._is_negotiating = False",
+            "pass",
+        ),
+    ),
     # What comes late is told twice: by its number, and by the partition epoch.
     "late_isr_changes": (
         Edit(

@@ -120,6 +120,7 @@ MOMENT_KINDS: dict[str, tuple[str, int, float, float]] = {
     "coordinator_elected_again": ("F1", 3, 0.5, 4.0),
     "lost_requests": ("F11", 3, 0.0, 0.0),
     "dies_when_told": ("F11", 2, 0.5, 4.0),
+    "deposed_while_asked": ("F12", 2, 0.5, 3.0),
 }
 MISSED = ("reassign", "reassign_and_cancel", "recreate_topic", "elect_preferred")
 MOMENT_SHARE = 0.2  # of the seeds have each
@@ -690,13 +691,15 @@ def _records(seed: int) -> dict[str, str]:
 
 def _disks(seed: int, *, moves: bool) -> dict[str, str]:
     """One seed of four has segments of a few batches. In two of three of those with `moves` a replica takes seconds to move, so
-    that others come in between."""
+    that others come in between; in half of them brokers copy one at a time."""
     rng = random.Random(f"disks-{seed}")
     settings = {}
     if rng.random() < 0.25:
         settings["log.segment.bytes"] = str(rng.choice((300, 600, 1_500)))
     if rng.random() < 2 / 3 and moves:
         settings["replica.alter.log.dirs.io.max.bytes.per.second"] = str(rng.choice((1_000, 3_000)))
+    if rng.random() < 0.5 and moves:
+        settings["num.replica.alter.log.dirs.threads"] = "1"
     return settings
 
 

@@ -48,6 +48,7 @@ BATCHES_TO_COPY, HEARD_S, HELD_S = 8, 0.2, 1.5
 # A window of a throttle, and a fetch that waits at a leader which is throttled: `replica.fetch.wait.max.ms` is two seconds at most.
 CAUGHT_UP_S = 4.0
 LATEST, EARLIEST, MAX_TIMESTAMP = -1, -2, -3
+MOST_BEHIND = 3  # of the same directory, behind the one that is moved
 DIES_MOVING = 0.5  # how often its broker dies while a replica is on its way
 CLIENTS = "c1"  # the client id of every producer and consumer (`workload.MACHINE`)
 
@@ -71,8 +72,9 @@ class Operations:
     _alter_configs: Callable[[int, str, dict[str, str | None]], Any]
 
     async def _move_log_dir(self, fault: Fault) -> str:
-        """One replica, into the other directory of its broker. Now and then it is called back on its way; and now and then a
-        broker is asked that does not host it, which is to keep in mind where the replica belongs should it come."""
+        """One replica, into the other directory of its broker, and half of the time others after it. Now and then it is called back on
+        its way; and now and then a broker is asked that does not host it, which is to keep in mind where the replica belongs should it
+        come."""
         partition = self._partition(fault)
         is_hosting = fault.amount >= 0.2
         asked = [
@@ -90,18 +92,25 @@ class Operations:
         there = next((path for path in paths if path != here), None)
         if there is None or here is None:
             return "there is one directory"
-        wanted = [there, here] if is_hosting and fault.target * 1_000 % 1.0 < 0.4 else [there]
+        wanted = [(partition, there)]
+        if is_hosting and fault.target * 10_000 % 1.0 < 0.5:
+            hosted = sorted(broker.runtime.broker.replicas.partitions)
+            others = [
+                one for one in hosted if one != partition and broker.runtime.logs.directory_of(one) == here
+            ]
+            wanted += [(one, there) for one in others[:MOST_BEHIND]]
+        if is_hosting and fault.target * 1_000 % 1.0 < 0.4:
+            wanted.append((partition, here))
         try:
-            codes = [await self._moved(broker.name, partition, path) for path in wanted]
+            codes = [await self._moved(broker.name, one, path) for one, path in wanted]
             seen = await self._client.ask(
                 (broker.name, PORT), describe_log_dirs.DescribeLogDirsRequest(topics=None)
             )
         except RequestFailed:
             return "no answer"
         moving = sum(row.is_future_key for d in seen.results for t in d.topics for row in t.partitions)
-        said = (
-            f"{partition} of {broker.name} to {', '.join(wanted)}: {', '.join(codes)}, {moving} on their way"
-        )
+        asked_for = ", ".join(f"{one} to {path}" for one, path in wanted)
+        said = f"of {broker.name} {asked_for}: {', '.join(codes)}, {moving} on their way"
         world = self.world
         may_die = broker.is_running and not (world.exempt or world.is_healed)
         if moving and may_die and fault.amount * 1_000 % 1.0 < DIES_MOVING:

@@ -6,11 +6,12 @@ Most of what brokers ask each other is asked seldom, and answered within a milli
 from odradek.protocol.headers import decode_request_header
 from odradek.protocol.messages.stop_replica import StopReplicaRequest
 from odradek.sim.faults.moments import lose_next, when_written
-from odradek.sim.faults.targets import controller, serving, start_again, strike_later, table_of
+from odradek.sim.faults.targets import controller, cut, serving, start_again, strike_later, table_of
 from odradek.sim.network import SimTransport
 from odradek.sim.plan import Fault
 from odradek.sim.world import World
 
+API_VERSIONS = 18  # which a broker asks the controller alone
 LIST_OFFSETS, LEADER_AND_ISR, STOP_REPLICA, UPDATE_METADATA, CONTROLLED_SHUTDOWN = 2, 4, 5, 6, 7
 OFFSET_FOR_LEADER_EPOCH, ADD_PARTITIONS_TO_TXN, WRITE_TXN_MARKERS, ALTER_PARTITION = 23, 24, 27, 56
 LOST = (
@@ -58,6 +59,27 @@ def dies_when_told(world: World, fault: Fault) -> bool:
     return True
 
 
+def deposed_while_asked(world: World, fault: Fault) -> bool:
+    """A broker asks the controller which versions it has, or for another ISR, hears nothing, and another one is elected: which is to be
+    asked anew."""
+    if controller(world) is None:
+        return False
+    key = API_VERSIONS if fault.target < 0.7 else ALTER_PARTITION
+
+    def depose(transport: SimTransport, frames: list[bytes]) -> bool:
+        asks, asked = transport.host.name, transport.remote_name
+        now = controller(world)
+        if world.exempt or now is None or now.name != asked or asks == asked:
+            return False
+        world.note(f"{asked} is deposed while {asks} asks it, by request {key}")
+        cut(world, [(asked, asks)], fault.lasts_s)
+        strike_later(world, 0.0, world.depose)
+        return True
+
+    when_written(world, key, depose)
+    return True
+
+
 def _deletes(frame: bytes) -> bool:
     view = memoryview(frame)[4:]
     header = decode_request_header(view)
@@ -65,4 +87,4 @@ def _deletes(frame: bytes) -> bool:
     return any(one.delete_partition for topic in request.topic_states for one in topic.partition_states)
 
 
-TABLE = table_of(lost_requests, dies_when_told)
+TABLE = table_of(lost_requests, dies_when_told, deposed_while_asked)
