@@ -1,23 +1,32 @@
 """What parts of a broker say of themselves: each is broken by hand in a world, and found; and a mutation that a small world shows so."""
 
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from odradek.broker.log_moves import Move
 from odradek.broker.organs import Periodic
+from odradek.broker.transaction_markers import Task
 from odradek.broker.unchecked_produces import Unchecked
 from odradek.coordinator.classic_group import ClassicGroup
+from odradek.coordinator.consumer_image import NEW, Current
+from odradek.coordinator.consumer_records import MemberState
+from odradek.coordinator.group_states import GroupState
 from odradek.coordinator.timers import Kind, Timer, Timers
 from odradek.log.flushing import FlushState
 from odradek.log.leader_epochs import EpochEntry
+from odradek.model.ids import TopicPartition
 from odradek.replication.isr import PendingExpandIsr
 from odradek.sim.observed.beliefs import at_work
 from odradek.sim.observed.parts import Parts, _groups
 from odradek.sim.observed.watch import Watch
+from odradek.sim.run import run
 from tests.mutants.edit import Edit
 from tests.mutants.patching import applied
 from tests.sim.test_beliefs import T, healthy_world
+from tests.sim.test_moment_faults import world_of
 from tests.support import each
 
 
@@ -117,6 +126,41 @@ def _fewer_partitions(core: Any) -> None:
     core.unchecked.partitions.clear()
 
 
+def _a_copy_that_nobody_looks_at(core: Any) -> None:
+    core.replicas.moves._moves[T] = Move(core.replicas.partitions[T])
+
+
+def _a_copy_that_holds_flushes(core: Any) -> None:
+    _a_copy_that_nobody_looks_at(core)
+    core.replicas.moves._moves[T].holds_flushes = True
+    core.replicas.moves.due_ms = 1 << 60
+
+
+def _too_many_copies(core: Any) -> None:
+    _a_copy_that_nobody_looks_at(core)
+    core.replicas.moves._moves[T].awaits = object()
+    core.replicas.moves._at_once = 0
+
+
+def _a_count_of_who_waits(core: Any) -> None:
+    waiting = SimpleNamespace(_partitions=1, _waiters={})
+    coordinator = SimpleNamespace(room=SimpleNamespace(waiting=waiting))
+    core.transactions.shards[99] = SimpleNamespace(coordinator=coordinator)
+
+
+def _a_marker_that_was_given_up(core: Any) -> None:
+    marker = type("Given", (), {"transactional_id": "t"})()
+    core.markers._waiting[1] = {Task(0, 1, marker, T): None}
+
+
+def _a_replica_that_has_gone(core: Any) -> None:
+    core.replicas._by_id[b"0", 0] = SimpleNamespace(topic_partition=TopicPartition("gone", 0))
+
+
+def _a_throttle_of_one(core: Any) -> None:
+    core.replicas.leader_throttle.covered.add(TopicPartition("gone", 0))
+
+
 PLANTED: dict[str, tuple[str, Callable[[Any], None]]] = {
     "a name of another id": ("metadata", _a_name),
     "an id without a topic": ("metadata", _an_id),
@@ -131,6 +175,13 @@ PLANTED: dict[str, tuple[str, Callable[[Any], None]]] = {
     "bytes of nothing": ("what waits to be checked", _bytes_of_nothing),
     "bytes that are not counted": ("what waits to be checked", _fewer_bytes),
     "a partition that is not counted": ("what waits to be checked", _fewer_partitions),
+    "a count of who waits": ("a coordinator of transactions", _a_count_of_who_waits),
+    "a marker that was given up": ("its markers", _a_marker_that_was_given_up),
+    "a replica that has gone, and is found": ("its replicas", _a_replica_that_has_gone),
+    "a throttle of one that has": ("its replicas", _a_throttle_of_one),
+    "a copy that nobody looks at": ("its copies", _a_copy_that_nobody_looks_at),
+    "a copy that holds flushes, and is not flushed": ("its copies", _a_copy_that_holds_flushes),
+    "more copies than may be": ("its copies", _too_many_copies),
     "a timer that goes off too late": ("its timer", _a_timer),
     "a high watermark above the end": ("a replica", _a_high_watermark),
     "a start below the files": ("a replica", _a_start),
@@ -155,6 +206,69 @@ def test_what_is_broken_is_found(why: str) -> None:
         assert {(one.broker, one.part) for one in found} == {(leader.broker_id, part)}, found
 
 
+def _a_question(parts: Any) -> None:
+    parts.channel._waiting.append("a question")
+
+
+def _a_pause(parts: Any) -> None:
+    fetching = next(iter(parts.fetchers._fetching.values()))
+    assert fetching.fetcher.suspend(T, 1 << 40)
+
+
+def _a_pause_whose_timer_has_gone_off(parts: Any) -> None:
+    _a_pause(parts)
+    fetching = next(iter(parts.fetchers._fetching.values()))
+    fetching._set_wake_timer(1 << 40)
+    assert fetching._wake_timer is not None
+    fetching._wake_timer._when = 0.5
+
+
+def _a_deadline(parts: Any) -> None:
+    context = parts.controller.term.core.context
+    context.deadlines.clear()
+    context.commit_deadline("of nothing", 1)
+
+
+def _a_flush(parts: Any) -> None:
+    parts.disk._waited_for.add(parts.broker.replicas.partitions[T].log)
+
+
+def _an_answer(parts: Any) -> None:
+    next(iter(parts.fetchers._fetching.values()))._unanswered += 1
+
+
+def _a_count_of_what_waits(parts: Any) -> None:
+    _, box = next(iter(parts.controller.term._outboxes._boxes.values()))
+    box._partitions_waiting += 1
+
+
+OUTSIDE: dict[str, tuple[str, Callable[[Any], None]]] = {
+    "a question to the controller": ("its way to the controller", _a_question),
+    "a pause without a timer": ("its fetching", _a_pause),
+    "a pause whose timer has gone off": ("its fetching", _a_pause_whose_timer_has_gone_off),
+    "a flush that nobody waits for": ("its flushes", _a_flush),
+    "an answer that does not come": ("its fetching", _an_answer),
+    "a count of what a broker is to be told": ("its controller", _a_count_of_what_waits),
+    "a deadline without a timer": ("its controller", _a_deadline),
+}
+
+
+@each(OUTSIDE)
+def test_what_is_broken_around_the_hub_is_found(why: str) -> None:
+    part, plant = OUTSIDE[why]
+    with healthy_world() as (world, leader):
+        seen, parts = at_work(world), Parts()
+        struck = next(
+            broker
+            for broker in world.brokers.values()
+            if (broker.is_controller if part == "its controller" else broker.broker_id != leader.broker_id)
+        )
+        assert struck.runtime is not None
+        plant(struck.runtime.parts)
+        found = [one for _ in range(2 * len(seen.brokers)) for one in parts.broken(world, seen)]
+        assert {(one.broker, one.part) for one in found} == {(struck.broker_id, part)}, found
+
+
 def test_it_is_named_by_a_look() -> None:
     with healthy_world() as (world, leader):
         watch = Watch(world)
@@ -170,8 +284,12 @@ class _Shards:
         self.shard = self
         self.coordinator = self.partition = self
         self.is_leader = True
-        self.groups, self.consumer_groups = {"g": group}, {}
+        self.groups = {"g": group}
+        self.consumer_groups: dict[str, Any] = {}
         self.timers = Timers(self._due_of)
+        self.waiting: dict[str, list[str]] = {}
+        self.busy: dict[str, int] = {}
+        self.stalled: dict[str, int] = {}
         self.shards = {0: self}
         self.core = type("Core", (), {"groups": self})
 
@@ -200,8 +318,59 @@ def _waits_for_nobody(shards: _Shards) -> None:
     shards.groups["g"].unsynced.add("m")
 
 
+def _prepares_and_waits(shards: _Shards) -> None:
+    group = shards.groups["g"]
+    group.members["m"] = SimpleNamespace(is_parked=True, session_timer_at_ms=None, instance_id=None)  # type: ignore[assignment]
+    group.unsynced.add("m")
+    group.state = GroupState.PREPARING
+
+
+def _has_no_session(shards: _Shards) -> None:
+    member: Any = SimpleNamespace(is_parked=False, session_timer_at_ms=None, instance_id=None)
+    shards.groups["g"].members["m"] = member
+
+
+def _consumers(shards: _Shards, current: Current, *kinds: Kind) -> None:
+    image = SimpleNamespace(members={"m": None}, current_of=lambda member_id: current)
+    group = SimpleNamespace(group_id="c", image=image, deadlines={(kind, "m"): 500 for kind in kinds})
+    shards.consumer_groups["c"] = group
+
+
+def _of_kip_848_has_no_session(shards: _Shards) -> None:
+    _consumers(shards, NEW)
+
+
+def _lets_go_without_end(shards: _Shards) -> None:
+    _consumers(shards, LETS_GO, Kind.CONSUMER_SESSION)
+
+
+def _has_let_go(shards: _Shards) -> None:
+    _consumers(shards, NEW, Kind.CONSUMER_SESSION, Kind.REVOCATION)
+
+
+LETS_GO = NEW._replace(state=MemberState.UNREVOKED_PARTITIONS, revoking={b"t": (0,)})
+
+
+def _waits_for_a_turn(shards: _Shards) -> None:
+    shards.busy["h"] = 1
+    shards.waiting = {"g": ["JoinGroup"], "h": ["JoinGroup"]}
+
+
 @pytest.mark.parametrize(
-    "plant", [_waits_to_join, _has_given_an_id, _is_led_by_nobody, _has_an_instance, _waits_for_nobody]
+    "plant",
+    [
+        _waits_to_join,
+        _has_given_an_id,
+        _is_led_by_nobody,
+        _has_an_instance,
+        _waits_for_nobody,
+        _prepares_and_waits,
+        _waits_for_a_turn,
+        _has_no_session,
+        _of_kip_848_has_no_session,
+        _lets_go_without_end,
+        _has_let_go,
+    ],
 )
 def test_a_group_that_is_not_what_it_says_is_found(plant: Callable[[_Shards], None]) -> None:
     shards = _Shards(ClassicGroup("g", 0))
@@ -232,3 +401,26 @@ def test_a_count_that_is_not_kept_is_found_in_a_world() -> None:
         assert {anomaly.name for _ in range(2 * len(world.brokers)) for anomaly in watch.check()} == {
             "PartsAreWhole"
         }
+
+
+# Nobody waits for any of them at rest: who else asks, or comes, has the part go on.
+UNNOTICED = {
+    "a follower's pause, whose timer has gone off": Edit(
+        "server.fetchers:Fetching._woken", "self._wake_timer = None", "pass"
+    ),
+    "a controller's deadline, whose timer has gone off": Edit(
+        "server.controller_term:ControllerTerm._tick", "self._tick_timer = None", "pass"
+    ),
+    "what a broker is to be told once more": Edit(
+        "server.outboxes:Outbox._unsend",
+        "self._partitions_waiting += sum([len(request.partitions) for request in self._sent])",
+        "pass",
+    ),
+}
+
+
+@each(UNNOTICED)
+def test_what_is_forgotten_around_the_hub_is_found_in_a_world(why: str) -> None:
+    with applied([UNNOTICED[why]]):
+        outcome = run(world_of("lost_leader_and_isr"))
+    assert outcome.reason.startswith("PartsAreWhole"), outcome.reason

@@ -6,11 +6,13 @@ from itertools import pairwise
 from typing import Any
 
 from odradek.broker.organs import Periodic
+from odradek.coordinator.consumer_records import MemberState
+from odradek.coordinator.group_states import GroupState
 from odradek.coordinator.timers import Kind
 from odradek.replication.isr import Committed
 from odradek.replication.replica import Replica
 from odradek.sim.checkers.parts import Broken
-from odradek.sim.observed.beliefs import AtWork
+from odradek.sim.observed.beliefs import AtWork, is_awake
 from odradek.sim.world import World
 
 UNKNOWN_OFFSET = -1
@@ -33,6 +35,10 @@ class Parts:
         for part, look in _LOOKS.items():
             for what in look(core, now_ms):
                 yield Broken(number, part, what)
+        if is_awake(world, broker):
+            for part, look_at in _LOOKS_OUTSIDE.items():
+                for what in look_at(broker.runtime.parts, world.loop.time()):  # type: ignore[union-attr]
+                    yield Broken(number, part, what)
         for partition, replica in core.replicas.partitions.items():
             for what in _of_replica(replica):
                 yield Broken(number, "a replica", what, partition)
@@ -159,6 +165,63 @@ def _groups(core: Any, now_ms: int) -> Iterator[str]:
                 yield f"group {group.group_id} has the instances {group.static_members}, and its members {instances}"
             if not group.unsynced <= members.keys():
                 yield f"group {group.group_id} waits for {group.unsynced}, and has {list(members)}"
+            for member_id, member in members.items():
+                if not member.is_parked and member.session_timer_at_ms is None:
+                    yield f"{member_id} of group {group.group_id} waits for nothing, and has no session"
+            if group.unsynced and group.state is GroupState.PREPARING:
+                yield f"group {group.group_id} prepares, and {group.unsynced} were told of its generation"
+        for group_id, consumers in shard.consumer_groups.items():
+            # A deadline that has passed is gone as long as what comes of it is being written.
+            if group_id not in shard.busy and group_id not in shard.stalled and group_id not in shard.waiting:
+                yield from _of_consumers(consumers)
+        for group_id in shard.waiting:
+            if group_id not in shard.busy and group_id not in shard.stalled:
+                yield f"somebody waits for a turn of group {group_id}, which has none"
+
+
+def _of_consumers(group: Any) -> Iterator[str]:
+    """Every member has a session, and whoever is to let go of partitions, and nobody else, a time by which it has."""
+    letting_go = {member_id for kind, member_id in group.deadlines if kind is Kind.REVOCATION}
+    for member_id in group.image.members:
+        if (Kind.CONSUMER_SESSION, member_id) not in group.deadlines:
+            yield f"{member_id} of group {group.group_id} has no session"
+        current = group.image.current_of(member_id)
+        is_to_let_go = current.state is MemberState.UNREVOKED_PARTITIONS and bool(current.revoking)
+        if is_to_let_go is not (member_id in letting_go):
+            yield (
+                f"{member_id} of group {group.group_id} is to let go: {is_to_let_go}, and has a time for it: "
+                f"{member_id in letting_go}"
+            )
+
+
+def _transactions(core: Any, now_ms: int) -> Iterator[str]:
+    for shards in core.transactions.shards.values():
+        if shards.coordinator is None:
+            continue
+        waiting = shards.coordinator.room.waiting
+        count = sum(waiter.partitions for waiter in waiting._waiters.values())
+        if waiting._partitions != count:
+            yield f"it counts {waiting._partitions} partitions of those who wait, and there are {count}"
+
+
+def _markers(core: Any, now_ms: int) -> Iterator[str]:
+    markers = core.markers
+    for leader, tasks in markers._waiting.items():
+        for task in tasks:
+            name = task.marker.transactional_id
+            if markers._open.get((task.shard, name), {}).get(task.partition) is not task:
+                yield f"the marker of {name} for {task.partition} was given up, and waits for broker {leader}"
+
+
+def _replicas(core: Any, now_ms: int) -> Iterator[str]:
+    """What is kept of a partition goes with it."""
+    replicas = core.replicas
+    for (_, index), partition in replicas._by_id.items():
+        if replicas.partitions.get(partition.topic_partition) is not partition:
+            yield f"{partition.topic_partition}, number {index} of its topic, is found by its id, and is not here"
+    for throttle in (replicas.leader_throttle, replicas.follower_throttle):
+        if not throttle.covered <= replicas.partitions.keys():
+            yield f"a throttle covers {throttle.covered - replicas.partitions.keys()}, which are not here"
 
 
 def _deadlines(shard: Any) -> Iterator[tuple[tuple[Kind, str, str], int]]:
@@ -180,6 +243,20 @@ def _deadlines(shard: Any) -> Iterator[tuple[tuple[Kind, str, str], int]]:
             yield (kind, name, member_id), at_ms
 
 
+def _moves(core: Any, now_ms: int) -> Iterator[str]:
+    """Copies to other directories: as many are under way as may be, and for each other one there is a time at which it is looked at."""
+    moves = core.replicas.moves
+    idle = {partition: move for partition, move in moves._moves.items() if move.awaits is None}
+    busy = len(moves._moves) - len(idle)
+    if busy > moves._at_once:
+        yield f"{busy} are under way, and {moves._at_once} may be"
+    if idle and busy < moves._at_once and moves.due_ms is None:
+        yield f"{list(map(str, idle))} wait, {busy} are under way, and {moves._at_once} may be"
+    for partition, move in idle.items():
+        if move.holds_flushes:
+            yield f"the copy of {partition} is not flushed, and flushes of its log wait for that"
+
+
 _LOOKS: dict[str, Callable[[Any, int], Iterator[str]]] = {
     "metadata": _metadata,
     "the cache of fetch sessions": _sessions,
@@ -188,6 +265,70 @@ _LOOKS: dict[str, Callable[[Any, int], Iterator[str]]] = {
     "its organs": _organs,
     "what waits to be checked": _unchecked,
     "a coordinator": _groups,
+    "a coordinator of transactions": _transactions,
+    "its markers": _markers,
+    "its replicas": _replicas,
+    "its copies": _moves,
+}
+
+
+def _comes_in_time(timer: Any, at_ms: int, due_ms: int, now_s: float) -> bool:
+    """`at_ms`: as the part says. One that has gone off is none."""
+    return timer is not None and not timer.cancelled() and timer.when() >= now_s and at_ms <= due_ms
+
+
+def _fetching(parts: Any, now_s: float) -> Iterator[str]:
+    """What it waits for is asked on this connection, and for whom it leaves out for a while there is a time at which it asks again."""
+    for leader, fetching in parts.fetchers._fetching.items():
+        fetcher = fetching.fetcher
+        asked = 0 if fetching._connection is None else fetching._unanswered
+        if len(fetcher._in_flight) != asked:
+            yield f"it waits for {len(fetcher._in_flight)} answers of {leader}, which was asked {asked} times"
+        if fetching._connection is None:
+            continue
+        due_ms = fetching.fetcher.wake_at_ms(0)
+        if due_ms is not None and not _comes_in_time(
+            fetching._wake_timer, fetching._wake_timer_at_ms, due_ms, now_s
+        ):
+            yield f"it fetches from {leader} again at {due_ms}, and no timer tells it then"
+
+
+def _flushes(parts: Any, now_s: float) -> Iterator[str]:
+    """A log that is flushed for who waits is not flushed in the background meanwhile."""
+    for partition, replica in parts.broker.replicas.partitions.items():
+        if replica.log in parts.disk._waited_for and not replica.is_flushing:
+            yield f"nobody waits for the flush of {partition}, and it is left to who does"
+
+
+def _controller(parts: Any, now_s: float) -> Iterator[str]:
+    term = parts.controller.term
+    if term is None:
+        return
+    for broker, (_, box) in term._outboxes._boxes.items():
+        count = sum(len(request.partitions) for request in box._waiting)
+        if box._partitions_waiting != count:
+            yield f"it counts {box._partitions_waiting} partitions that wait for broker {broker}, and there are {count}"
+    if not term.is_loaded or term._is_closed or term._inbox or term.core.is_writing:
+        return
+    due_ms = term.core.next_deadline_ms()
+    if due_ms is not None and not _comes_in_time(term._tick_timer, term._tick_at_ms, due_ms, now_s):
+        yield f"it has something to do at {due_ms}, and no timer tells it then"
+
+
+def _asking(parts: Any, now_s: float) -> Iterator[str]:
+    """Whoever asks the controller waits for the connection, or for the versions that it has."""
+    channel = parts.channel
+    link = channel._link
+    if link is not None and channel._waiting and not link._unsent and not link._in_flight:
+        yield f"{len(channel._waiting)} wait, and nothing is asked of controller {channel.controller}"
+
+
+# Of what is around the hub; of brokers whose loop runs.
+_LOOKS_OUTSIDE: dict[str, Callable[[Any, float], Iterator[str]]] = {
+    "its fetching": _fetching,
+    "its flushes": _flushes,
+    "its controller": _controller,
+    "its way to the controller": _asking,
 }
 
 
