@@ -3,6 +3,7 @@
 from types import SimpleNamespace
 from typing import Any
 
+from odradek.controller import replica_removal, topic_deletion, unclean
 from odradek.controller.broker_requests import LeaderAndIsrRequest, StopReplicaRequest
 from odradek.controller.context import ReassignmentPhase
 from odradek.controller.states import ReplicaState
@@ -16,7 +17,7 @@ from odradek.model.ids import (
     PartitionEpoch,
     TopicPartition,
 )
-from odradek.sim.observed.controller_duties import ControllerDuties, Queue
+from odradek.sim.observed.controller_duties import INELIGIBLE, ControllerDuties, Queue
 from tests.support import each
 
 T, U = TopicPartition("t", 0), TopicPartition("u", 0)
@@ -56,6 +57,11 @@ def context(**changes: Any) -> Any:
         "offline_directories": {},
         "shutting_down_brokers": set(),
         "topics_to_delete": set(),
+        "partitions_of": lambda topic: [T],
+        "replica_state_overrides": {},
+        "polls": {},
+        "pending_deletions_sent": {},
+        "deadlines": {},
         "min_insync_replicas": lambda topic: 2,
         "replica_state": lambda partition, broker: ReplicaState.ONLINE,
     }
@@ -104,7 +110,30 @@ LAST = {"leaderships": {T: state(3, leader=-1, isr=(1,), elr=(3,))}}
 LEADS = {"leaderships": {T: state(4, leader=1, isr=(1,), recovery=1)}}
 BACK = {"brokers": {b: SimpleNamespace(epoch=10 * b + (b == 1), clean_epoch=-1) for b in (1, 2, 3)}}
 LEFT = {"last_epochs": {}, "brokers": GONE, "assignments": {T: ReplicaAssignment((ONE, TWO))}}
+COULD_NOT: Any = {"replica_state_overrides": {T: {ONE: INELIGIBLE}}}
+GOING: dict[str, Any] = {**COULD_NOT, "topics_to_delete": {"t"}}
+LEAVING: dict[str, Any] = {**COULD_NOT, "removals": {T: {ONE: 0}}}
+POLLED: dict[str, Any] = {"polls": {T: SimpleNamespace(deadline_ms=700)}}
+UNLED: dict[str, Any] = {"leaderships": {T: state(leader=-1)}}
+AGAIN: dict[str, int] = {topic_deletion.RETRY: 900, replica_removal.RETRY: 900, unclean.DEADLINE: 700}
 BAD: dict[str, tuple[str, list[tuple[Any, tuple[Any, ...]]]]] = {
+    "a poll outlives the election": ("GoneIsForgotten", [(POLLED | {"deadlines": AGAIN}, ())]),
+    "a removal outlives its move": ("GoneIsForgotten", [(GOING | LEAVING | {"deadlines": AGAIN}, ())]),
+    "a partition that there is not is on a failed disk": (
+        "GoneIsForgotten",
+        [({"offline_directories": {ONE: {U}}}, ())],
+    ),
+    "somebody who is not there was told to delete something": (
+        "GoneIsRemembered",
+        [({"pending_deletions_sent": {BrokerId(4): frozenset({U})}}, ())],
+    ),
+    "a poll has no end": ("TriesAgain", [({}, ()), (POLLED | UNLED, ())]),
+    "it has a later one": ("TriesAgain", [(POLLED | UNLED | {"deadlines": {unclean.DEADLINE: 701}}, ())]),
+    "a deletion that failed is not tried again": ("TriesAgain", [(GOING, ())]),
+    "a removal that failed is not, but a deletion": (
+        "TriesAgain",
+        [(LEAVING | {"deadlines": {topic_deletion.RETRY: 900}}, ())],
+    ),
     "the life in which a broker went is not remembered": ("GoneIsRemembered", [({}, ()), (LEFT, ())]),
     "an older one is": ("GoneIsRemembered", [({}, ()), ({**LEFT, "last_epochs": {THREE: 29}}, ())]),
     "it is still leaving": (
@@ -213,10 +242,34 @@ BAD: dict[str, tuple[str, list[tuple[Any, tuple[Any, ...]]]]] = {
     ),
     "for whom another one waits": (
         "ReassignmentGoesOn",
-        [({"removals": {U: {THREE: 0}}, "reassignments": {T: STOPPING}}, ())],
+        [
+            (
+                {
+                    "removals": {U: {THREE: 0}},
+                    "reassignments": {T: STOPPING},
+                    "assignments": {one: ReplicaAssignment((ONE, TWO, THREE)) for one in (T, U)},
+                },
+                (),
+            )
+        ],
     ),
 }
 GOOD: dict[str, list[tuple[Any, tuple[Any, ...]]]] = {
+    "a poll ends": [(POLLED | UNLED | {"deadlines": AGAIN}, ())],
+    "what failed is tried again": [
+        (GOING | {"deadlines": AGAIN}, ()),
+        (LEAVING | {"topics_to_delete": set(), "deadlines": AGAIN}, ()),
+    ],
+    "it is told when its broker returns": [
+        (
+            {
+                **GOING,
+                "brokers": {2: SimpleNamespace(epoch=20, clean_epoch=-1)},
+                "last_epochs": {1: 10, 3: 30},
+            },
+            (),
+        ),
+    ],
     "who left while the others were enough is not eligible": [
         ({}, ()),
         ({"leaderships": {T: state(3, isr=(1,), elr=(2,))}}, ()),

@@ -4,15 +4,18 @@ Whom it has to tell what, what it has to remember of whom it does not wait for, 
 """
 
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain
 from typing import Any, NamedTuple
 
+from odradek.controller import replica_removal, topic_deletion, unclean
 from odradek.controller.broker_requests import LeaderAndIsrRequest, StopReplicaRequest
 from odradek.controller.context import ControllerContext, ReassignmentPhase
-from odradek.controller.states import DELETED
+from odradek.controller.states import DELETED, ReplicaState
 from odradek.model.facts import StoredPartitionState
 from odradek.model.ids import BrokerEpoch, BrokerId, TopicPartition
 from odradek.sim.checkers.history import Anomaly
 
+INELIGIBLE = ReplicaState.DELETION_INELIGIBLE
 Stored = dict[TopicPartition, StoredPartitionState]
 
 
@@ -61,6 +64,9 @@ class ControllerDuties:
             found += self._in_another_life(context)
             found += self._not_remembered(context)
             found += _could_go_on(context)
+            if context.polls or context.removals or context.topics_to_delete or context.offline_directories:
+                found += _never_again(context)
+                found += _of_nothing(context)
         return found
 
     def _changed(self, context: ControllerContext) -> dict[TopicPartition, StoredPartitionState | None]:
@@ -243,12 +249,17 @@ class ControllerDuties:
                     None,
                     f"broker {broker} went in its life {epoch}, and {context.last_epochs.get(broker)} is remembered",
                 )
-        strangers = {*context.shutting_down_brokers, *context.offline_directories} - self._there.keys()
+        of_brokers = (
+            context.shutting_down_brokers,
+            context.offline_directories,
+            context.pending_deletions_sent,
+        )
+        strangers = frozenset[BrokerId]().union(*of_brokers) - self._there.keys()
         if strangers:
             yield Anomaly(
                 "GoneIsRemembered",
                 None,
-                f"brokers {sorted(strangers)} are not there, and leave, or lack disks",
+                f"brokers {sorted(strangers)} are not there, and leave, lack disks, or were told to delete something",
             )
 
     def _in_another_life(self, context: ControllerContext) -> Iterator[Anomaly]:
@@ -302,3 +313,48 @@ def _could_go_on(context: ControllerContext) -> Iterator[Anomaly]:
                 partition,
                 "every removed replica has gone, and it goes on waiting for them",
             )
+
+
+def _never_again(context: ControllerContext) -> Iterator[Anomaly]:
+    """TriesAgain: for whatever waits for more than an answer there is a deadline: a poll ends without those that say nothing, and a live
+    broker that could not delete its replica is told so again."""
+    deadlines = context.deadlines
+    for partition, poll in context.polls.items():
+        if deadlines.get(unclean.DEADLINE, poll.deadline_ms + 1) > poll.deadline_ms:
+            yield Anomaly(
+                "TriesAgain",
+                partition,
+                f"its poll ends at {poll.deadline_ms}, and there is no deadline by then",
+            )
+    leaving = [(partition, replica_removal.RETRY) for partition in context.removals]
+    going = [
+        (tp, topic_deletion.RETRY)
+        for topic in context.topics_to_delete
+        for tp in context.partitions_of(topic)
+    ]
+    for partition, deadline in leaving + going:
+        for broker, state in context.replica_state_overrides.get(partition, {}).items():
+            if state is INELIGIBLE and broker in context.brokers and deadline not in deadlines:
+                yield Anomaly(
+                    "TriesAgain",
+                    partition,
+                    f"broker {broker} could not delete its replica, and is not told again",
+                )
+
+
+def _of_nothing(context: ControllerContext) -> Iterator[Anomaly]:
+    """GoneIsForgotten: what is remembered of a partition goes with what it is about: its topic, its having no leader, its being moved."""
+    for partition in {*context.removals, *context.polls, *chain(*context.offline_directories.values())}:
+        if partition not in context.assignments:
+            yield Anomaly("GoneIsForgotten", partition, "there is none, and something is remembered of it")
+    for partition in context.polls:
+        stored = context.leaderships.get(partition)
+        if stored is not None and stored.leader_and_isr.leader >= 0:
+            yield Anomaly(
+                "GoneIsForgotten",
+                partition,
+                "it has a leader, and brokers are still asked what they hold of it",
+            )
+    for partition in context.removals:
+        if partition.topic in context.topics_to_delete:
+            yield Anomaly("GoneIsForgotten", partition, "it is deleted, and its move goes on")
