@@ -61,10 +61,12 @@ def dies_when_told(world: World, fault: Fault) -> bool:
 
 def deposed_while_asked(world: World, fault: Fault) -> bool:
     """A broker asks the controller which versions it has, or for another ISR, hears nothing, and another one is elected: which is to be
-    asked anew."""
+    asked anew. A controller is asked for its versions once, so that one is elected first."""
     if controller(world) is None:
         return False
     key = API_VERSIONS if fault.target < 0.7 else ALTER_PARTITION
+    if key == API_VERSIONS:
+        world.depose()
 
     def depose(transport: SimTransport, frames: list[bytes]) -> bool:
         asks, asked = transport.host.name, transport.remote_name
@@ -73,7 +75,11 @@ def deposed_while_asked(world: World, fault: Fault) -> bool:
             return False
         world.note(f"{asked} is deposed while {asks} asks it, by request {key}")
         cut(world, [(asked, asks)], fault.lasts_s)
-        strike_later(world, 0.0, world.depose)
+
+        def end() -> None:
+            world.depose()
+
+        strike_later(world, 0.0, end)
         return True
 
     when_written(world, key, depose)
