@@ -18,6 +18,8 @@ HIGH_WATERMARK = "replication-offset-checkpoint"
 LOG_START = "log-start-offset-checkpoint"
 CLEANER = "cleaner-offset-checkpoint"
 CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
+# Ours: which broker epoch runs here, under which kernel. Apache's brokers pass it over.
+RUNNING = "running-broker"
 META_PROPERTIES = "meta.properties"
 PARTITION_METADATA = "partition.metadata"
 LEADER_EPOCHS = "leader-epoch-checkpoint"
@@ -195,3 +197,17 @@ def read_clean_shutdown(data: bytes) -> int:
     except (ValueError, KeyError, TypeError):
         return -1
     return epoch if isinstance(epoch, int) else -1
+
+
+def running_to_bytes(broker_epoch: int, boot_id: str) -> bytes:
+    return json.dumps({"version": 0, "brokerEpoch": broker_epoch, "bootId": boot_id}).encode()
+
+
+def read_running(data: bytes, boot_id: str) -> int:
+    """The broker epoch that ran under the kernel with this boot id; -1 if it was another one, or nobody knows."""
+    try:
+        found = json.loads(data)
+        epoch, named = found["brokerEpoch"], found["bootId"]
+    except (ValueError, KeyError, TypeError):
+        return -1
+    return epoch if isinstance(epoch, int) and named == boot_id != "" else -1

@@ -7,6 +7,9 @@ Promises, kept by every implementation (one suite holds them to it):
   read for which there is no memory.
 - `replace` is atomic against a crash of the process; with `durable` also against a power cut: the new file is
   synced, then renamed, then the directory is synced.
+- A file may be marked, in the memory of the kernel alone (`File.mark`). Whoever finds the mark knows that the file was never out of that
+  memory since: what was written is there, and of pages that could not be written to the disk the next sync tells. A mark is not there
+  during a sync, nor after one that failed: who dies then may have been the only one whom the kernel told.
 - What is neither synced nor replaced durably may be lost by a power cut, in any order; but for the names of one directory, which
   change on the disk in the order in which they changed.
 
@@ -16,6 +19,8 @@ An open `File` lives as long as somebody holds it: removing its name leaves read
 import errno
 import os
 import stat
+import struct
+import sys
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Protocol, TypeVar
@@ -46,6 +51,13 @@ _sendfile = os.sendfile
 
 LOCK_NAME = ".lock"
 TEMPORARY_SUFFIX = ".tmp"
+BOOT_ID_FILE = "/proc/sys/kernel/random/boot_id"
+
+# fcntl(2) of Linux: a hint "persists until either it is explicitly modified or the underlying filesystem is unmounted". This one says
+# that there is nothing to say, and unlike 0 nobody has it by default.
+_GET_HINT, _SET_HINT = 1035, 1036  # F_GET_RW_HINT, F_SET_RW_HINT
+_HINT = struct.Struct("=Q")
+_MARKED, _UNMARKED = _HINT.pack(1), _HINT.pack(0)  # RWH_WRITE_LIFE_NONE, RWH_WRITE_LIFE_NOT_SET
 
 
 class Health:
@@ -94,6 +106,12 @@ class File(Protocol):
     def sync(self) -> None:
         """Contents and length are on the disk when this returns. Blocks; may be called from a thread."""
         ...
+
+    def mark(self, is_marked: bool) -> None:
+        """See above. Where the kernel or the file system knows no marks there is none afterwards."""
+        ...
+
+    def is_marked(self) -> bool: ...
 
     def fileno(self) -> int:
         """For sendfile; -1 if there is no descriptor behind this."""
@@ -166,6 +184,10 @@ class Directory(Protocol):
 
     def space(self) -> tuple[int, int]:
         """Bytes of the disk it lies on: all, and those we may still use."""
+        ...
+
+    def boot_id(self) -> str:
+        """Of the kernel under which this process runs; empty where nobody says it."""
         ...
 
     def lock(self) -> "Lock":
@@ -280,6 +302,32 @@ def _with_spare(call: Callable[[], T]) -> T:
             os.close(spare)
 
 
+def _mark(fd: int, is_marked: bool) -> None:
+    if sys.platform == "linux":
+        import fcntl
+
+        with suppress(OSError):  # EINVAL: an old kernel; EPERM: the file of another user
+            fcntl.fcntl(fd, _SET_HINT, _MARKED if is_marked else _UNMARKED)
+
+
+def _is_marked(fd: int) -> bool:
+    if sys.platform == "linux":
+        import fcntl
+
+        with suppress(OSError):
+            return fcntl.fcntl(fd, _GET_HINT, _UNMARKED) == _MARKED
+    return False
+
+
+def _synced(fd: int, sync: Callable[[int], None]) -> None:
+    was_marked = _is_marked(fd)
+    if was_marked:
+        _mark(fd, False)
+    sync(fd)
+    if was_marked:
+        _mark(fd, True)
+
+
 class OsFile:
     __slots__ = ("_fd", "_health", "cuts", "name", "size_bytes")
 
@@ -341,9 +389,15 @@ class OsFile:
     def sync(self) -> None:
         self._health.check()
         try:
-            _fdatasync(self._fd)
+            _synced(self._fd, _fdatasync)
         except OSError as error:
             raise self._health.fail(named(error, f"fsync of {self.name}")) from error
+
+    def mark(self, is_marked: bool) -> None:
+        _mark(self._fd, is_marked)
+
+    def is_marked(self) -> bool:
+        return _is_marked(self._fd)
 
     def fileno(self) -> int:
         return self._fd
@@ -543,7 +597,7 @@ class OsDirectory:
         try:
             fd = _open(f"{self.path}/{name}", os.O_RDONLY)
             try:
-                _fsync(fd)
+                _synced(fd, _fsync)
             finally:
                 os.close(fd)
         except OSError as error:
@@ -556,6 +610,13 @@ class OsDirectory:
         except OSError as error:
             raise self._failed(error, "statvfs", ".") from error
         return found.f_frsize * found.f_blocks, found.f_frsize * found.f_bavail
+
+    def boot_id(self) -> str:
+        try:
+            with open(BOOT_ID_FILE, encoding="ascii") as file:
+                return file.read().strip()
+        except (OSError, UnicodeDecodeError):
+            return ""
 
     def lock(self) -> OsLock:
         import fcntl

@@ -1,13 +1,14 @@
 """One of `log.dirs`: what is kept of it beside its logs, and whose it is (`meta.properties`)."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from threading import Lock
 from typing import NamedTuple
 
 from odradek.log import checkpoints
 from odradek.log.checkpoints import DIRECTORY_MOVES, MalformedCheckpoint, read_moves
-from odradek.log.errors import DirectoryOffline, NoDescriptor, StorageError, WrongDirectory
-from odradek.log.files import Directory
+from odradek.log.errors import DirectoryOffline, MissingFile, NoDescriptor, StorageError, WrongDirectory
+from odradek.log.files import Directory, File
 from odradek.log.files import Lock as DirectoryLock
 from odradek.log.offset_checkpoint import OffsetCheckpoint
 from odradek.model.ids import TopicPartition, number_in
@@ -22,8 +23,10 @@ class LogDirectory:
     def __init__(self, root: Directory) -> None:
         self.root = root
         self.lock: DirectoryLock | None = None
-        # Broker epoch of the life that stopped in order and flushed all; -1: it did not
+        # Broker epoch of the life that lost nothing here when it ended: it stopped in order and flushed all, or it was killed and the
+        # kernel has kept all; -1: nobody knows
         self.clean_epoch = -1
+        self._running: File | None = None  # its mark stands as long as this life has lost nothing here
         # Checkpoints are written by a thread, and by whoever cuts a log: who reads and changes them holds this.
         self.checkpointing = Lock()
         self.recovery_points = OffsetCheckpoint(root, checkpoints.RECOVERY_POINT)
@@ -55,6 +58,41 @@ class LogDirectory:
         self.root.sync()
         self.may_come_back.difference_update(self.unsynced_deletions)
         self.unsynced_deletions = []  # another one: see `LogCheckpoints.write_recovery_points`
+
+    # ------------------------------------------------------------------------------------------- a life that is killed
+
+    def is_run_by(self, broker_epoch: int) -> None:
+        """Should the process be killed from here on, the next one may know that nothing was lost (decisions/0074)."""
+        self.has_lost()
+        self.root.replace(
+            checkpoints.RUNNING,
+            checkpoints.running_to_bytes(broker_epoch, self.root.boot_id()),
+            durable=False,
+        )
+        self._running = self.root.open(checkpoints.RUNNING)
+        self._running.mark(True)
+        if not self.is_online:  # since a moment ago, by another thread
+            self.has_lost()
+
+    def has_lost(self) -> None:
+        """Or may have: who comes next is not to count on anything here. Asks nothing of the disk, which may be the one that failed."""
+        running, self._running = self._running, None
+        if running is not None:
+            running.mark(False)
+
+    def take_killed_epoch(self) -> int:
+        """At the start: the broker epoch of a life that was killed under this kernel while it had lost nothing, -1 if there was none. Said
+        once, for this life writes on."""
+        data = self.root.read(checkpoints.RUNNING)
+        if data is None:
+            return -1
+        with suppress(MissingFile):
+            file = self.root.open(checkpoints.RUNNING)
+            was_marked = file.is_marked()
+            file.mark(False)
+            if was_marked:
+                return checkpoints.read_running(data, self.root.boot_id())
+        return -1
 
     # ----------------------------------------------------------------------------------------------- checkpoints
 

@@ -45,6 +45,7 @@ class LogLoading:
         self._on_future = on_future
         # Of the logs of one directory, of those too that nobody knows whether to use.
         self._ends: dict[TopicPartition, int] = {}
+        self._kept_all = True  # of the same directory, should the life before have been killed
 
     def load_directory(self, directory: LogDirectory, now_ms: int, notes: list[str]) -> bool:
         root = directory.root
@@ -57,8 +58,10 @@ class LogLoading:
             # Gone before anything is loaded: a crash from here on is an unclean stop (KAFKA-10471).
             root.remove(checkpoints.CLEAN_SHUTDOWN)
             root.sync()
+        killed_epoch = directory.take_killed_epoch()
         directory.read_checkpoints(notes)
         self._ends = {}
+        self._kept_all = True
         for name in names:
             if name.endswith(LEFTOVER_SUFFIXES):
                 if is_unique_name(name, DELETE_SUFFIX):
@@ -74,6 +77,11 @@ class LogLoading:
                 continue
             self._load_log(directory, topic_partition, was_clean, now_ms, notes)
         directory.ends_are_known(self._ends)
+        if not was_clean and self._kept_all and killed_epoch >= 0:
+            directory.clean_epoch = killed_epoch
+            notes.append(
+                f"log directory {directory.path}: broker epoch {killed_epoch} was killed, and the kernel has kept all that it wrote"
+            )
         return was_clean
 
     def _load_duplicate(
@@ -85,6 +93,7 @@ class LogLoading:
         notes: list[str],
     ) -> None:
         """Another directory has a log of that name already: see `duplicate_logs`."""
+        self._kept_all = False
         root = directory.root
         first = self._hosted.homes.get(topic_partition)
         if first is not None and not first.is_online:
@@ -148,6 +157,7 @@ class LogLoading:
             self._hosted.refused[topic_partition] = to_be_kept(error)
             notes.append(f"{topic_partition} is refused: {error.message}")
             return
+        self._kept_all &= recovered.kept_all
         notes += [f"{topic_partition}: {note}" for note in recovered.notes]
         self._ends[topic_partition] = recovered.log.log_end_offset
         self._manager.adopt(topic_partition, directory, recovered.log)

@@ -323,6 +323,7 @@ class LogManager:
     def _log_broken(self, log: LogState, error: StorageError) -> None:
         """May be called from a thread."""
         self.refused[log.topic_partition] = error
+        self._homes[log.topic_partition].has_lost()
         try:
             # For want of a descriptor: then it is written with the next checkpoint.
             with suppress(StorageError):
@@ -534,8 +535,6 @@ class LogManager:
         StorageError of the first log that could not be closed; by then the others are.
         """
         failed: list[tuple[str, StorageError]] = []
-        ambiguous = [duplicate for duplicates in self.ambiguous.values() for duplicate in duplicates]
-        damaged_copies = [one.directory for one in self.futures.logs.values() if one.log.failure is not None]
         for log in self._every_log():
             if log.failure is None:
                 try:
@@ -548,12 +547,8 @@ class LogManager:
         self.checkpoint_high_watermarks(high_watermarks)
         self._checkpoints.forget_cleanings_of_others()
         unclean = {path for path, _ in failed}
-        for directory in self._online():
-            broken = [*damaged_copies, *(self._homes[key] for key in self.refused)]
-            broken += [
-                duplicate.directory for duplicate in ambiguous if isinstance(duplicate.log, StorageError)
-            ]
-            if directory not in broken and directory.path not in unclean:
+        for directory in self._whole():
+            if directory.path not in unclean:
                 # With a log refused, the next start has to look at it again.
                 directory.root.replace(
                     checkpoints.CLEAN_SHUTDOWN, checkpoints.clean_shutdown_to_bytes(broker_epoch)
@@ -561,6 +556,17 @@ class LogManager:
         self.release()
         if failed:
             raise failed[0][1]
+
+    def is_run_by(self, broker_epoch: int) -> None:
+        """This life is registered, as that: see `LogDirectory.is_run_by`."""
+        for directory in self._whole():
+            with suppress(StorageError):  # its disk has failed, which was told, or there is no descriptor
+                directory.is_run_by(broker_epoch)
+
+    def has_lost(self) -> None:
+        """Something, somewhere: see `LogDirectory.has_lost`."""
+        for directory in self.directories:
+            directory.has_lost()
 
     def release(self) -> None:
         """Gives locks and descriptors back; for a stop that is not clean. A process may have other brokers to come."""
@@ -570,9 +576,11 @@ class LogManager:
     def let_go(self, path: str) -> None:
         """Of a directory that failed, or is used no more: its lock and all descriptors, so that it can be unmounted."""
         for directory in self.directories:
-            if directory.path == path and directory.lock is not None:
-                directory.lock.release()
-                directory.lock = None
+            if directory.path == path:
+                directory.has_lost()
+                if directory.lock is not None:
+                    directory.lock.release()
+                    directory.lock = None
         for log in self._every_log():
             if log.directory.health.path == path:
                 log.segments.close_handles()
@@ -587,7 +595,7 @@ class LogManager:
 
     @property
     def clean_epoch(self) -> int:
-        """The broker epoch of the last life, if it stopped in order everywhere; else -1 (KIP-966)."""
+        """The broker epoch of the last life, if nothing was lost with it anywhere; else -1 (KIP-966)."""
         epochs = {directory.clean_epoch for directory in self.directories}
         return epochs.pop() if len(epochs) == 1 and not self.refused and not self.offline_directories else -1
 
@@ -637,6 +645,14 @@ class LogManager:
     def _online(self) -> list[LogDirectory]:
         return [directory for directory in self.directories if directory.is_online]
 
+    def _whole(self) -> list[LogDirectory]:
+        """Those in which no log is damaged, nor a copy, as far as anybody knows."""
+        broken = [one.directory for one in self.futures.logs.values() if one.log.failure is not None]
+        broken += [self._homes[key] for key in self.refused]
+        for duplicates in self.ambiguous.values():
+            broken += [one.directory for one in duplicates if isinstance(one.log, StorageError)]
+        return [directory for directory in self._online() if directory not in broken]
+
     def _logs_in(self, directory: LogDirectory) -> Iterable[tuple[TopicPartition, PartitionLog]]:
         """A copy: the loop may make and delete logs while a thread writes checkpoints."""
         in_use = [(key, log) for key, log in list(self.logs.items()) if self._homes.get(key) is directory]
@@ -645,6 +661,7 @@ class LogManager:
 
     def _failure_of(self, directory: LogDirectory) -> Callable[[StorageError], None]:
         def failed(error: StorageError) -> None:
+            directory.has_lost()
             for _, log in self._logs_in(directory):
                 log.fail(error)
             if self.on_directory_failure is not None:

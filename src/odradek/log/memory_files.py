@@ -43,13 +43,14 @@ class _Inode:
     """`durable` is what was last synced, which copies share; `dirty` the pages written since, and `cut_to` the least that it was
     cut to."""
 
-    __slots__ = ("cut_to", "data", "dirty", "durable")
+    __slots__ = ("cut_to", "data", "dirty", "durable", "is_marked")
 
     def __init__(self, data: Buffer = b"", durable: bytes = b"") -> None:
         self.cut_to = UNLIMITED
         self.data = bytearray(data)
         self.durable = durable
         self.dirty: set[int] = set()
+        self.is_marked = False
 
     def write(self, position: int, data: Buffer) -> None:
         written = self.data
@@ -120,6 +121,7 @@ class _Inode:
         return not self.dirty and len(self.durable) == len(self.data)
 
     def after_power_cut(self, choose: Choose) -> None:
+        self.is_marked = False
         self.durable = self.left_by_power_cut(choose)
         self.data = bytearray(self.durable)
         self.dirty.clear()
@@ -166,6 +168,13 @@ class _Node:
         self.pending.clear()
         for name in sorted(self.entries):
             self.entries[name].after_power_cut(choose)
+
+    def unmark(self) -> None:
+        for node in self.entries.values():
+            if isinstance(node, _Node):
+                node.unmark()
+            else:
+                node.is_marked = False
 
     def volatile(self, path: str) -> Iterator[str]:
         """What a power cut may still change: files, also those it may bring back, and directories with a name that is not synced."""
@@ -218,6 +227,7 @@ class MemoryDisk:
         self.capacity_bytes = UNLIMITED
         self.failures = 0  # errors that were injected and came
         self.life = 0
+        self.boot = 0
         self.trace: list[str] = []
         self.locked = False
         self._top = _Node()
@@ -235,7 +245,12 @@ class MemoryDisk:
         self.root = MemoryDirectory(self, self.path, (), Health(self.path), self.life)
         return self.root
 
+    def unmount(self) -> None:
+        """Of a process that is dead: what the kernel remembers of its files is gone, what is in them is not."""
+        self._top.unmark()
+
     def power_cut(self, choose: Choose) -> "MemoryDirectory":
+        self.boot += 1
         self._top.after_power_cut(choose)
         return self.restart()
 
@@ -246,6 +261,8 @@ class MemoryDisk:
 
     def swap_contents(self, other: "MemoryDisk") -> None:
         """Somebody puts each into the other's machine."""
+        self.unmount()
+        other.unmount()
         self._top, other._top = other._top, self._top
         self.restart()
         other.restart()
@@ -455,10 +472,19 @@ class MemoryFile:
             # The pages are marked clean though they never reached the disk: they are lost at the next power cut,
             # and a second fsync would have nothing to do (fsyncgate).
             self._inode.dirty.clear()
+            self._inode.is_marked = False
             raise directory.health.fail(named(error, f"fsync of {self.name}")) from error
         if directory.disk._step("sync", self.name):
+            self._inode.is_marked = False
             raise directory.disk._die(f"fsync of {self.name}")
         self._inode.sync()
+
+    def mark(self, is_marked: bool) -> None:
+        if self._life == self._directory.disk.life:
+            self._inode.is_marked = is_marked
+
+    def is_marked(self) -> bool:
+        return self._inode.is_marked
 
     def fileno(self) -> int:
         return -1
@@ -624,6 +650,9 @@ class MemoryDirectory:
             raise self._failed("statvfs", ".", error) from error
         capacity_bytes = self.disk.capacity_bytes
         return capacity_bytes, capacity_bytes - self.disk.used_bytes()
+
+    def boot_id(self) -> str:
+        return f"boot-{self.disk.boot}"
 
     def lock(self) -> MemoryLock:
         self.disk._check("lock", LOCK_NAME, self.life)

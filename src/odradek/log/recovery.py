@@ -86,6 +86,9 @@ class Recovered(NamedTuple):
 
     log: PartitionLog
     notes: list[str]
+    # Should the life before have been killed: the kernel has had all files that are not flushed ever since, they can be flushed, and
+    # nothing of them was cut off.
+    kept_all: bool = True
 
 
 def open_log(
@@ -160,6 +163,7 @@ class _Opening:
         self.scanned_epoch = -1
         self.epochs_on_disk: list[EpochEntry] | None = None
         self.has_gaps = False
+        self.kept_all = True
         self.index_sizes = b""
 
     def open(self) -> Recovered:
@@ -211,7 +215,7 @@ class _Opening:
             log.flushed.names_dirty()
         for name in self.written_names:
             log.flushed.name_changed(name)
-        return Recovered(log, self.notes)
+        return Recovered(log, self.notes, self.kept_all)
 
     # ----------------------------------------------------------------------------------------- what is there
 
@@ -319,6 +323,7 @@ class _Opening:
             # Its name was not synced before the power went, or the directory had just been made.
             self.segments.append(Segment.create(self.directory, self.log_start_offset, self.now_ms))
             self.was_clean = False
+            self.kept_all = False
             self.changed_names = True
 
     def _note_index_sizes(self, is_listed: bool) -> None:
@@ -371,6 +376,7 @@ class _Opening:
             self.notes.append(f"marked as cleanly stopped, but {error.message}; recovering")
             self.was_clean = False
             return -1
+        segment.file.mark(True)
         end_offset = segment.base_offset
         if last is not None:
             end_offset = last.next_offset
@@ -421,6 +427,7 @@ class _Opening:
                 )
                 self._drop_segments_from(at)
                 break
+            self._flush_what_was_kept(segment)
             expected, position, reason = self._scan(segment)
             self._sync_with_first_flush(segment)
             if position < segment.file.size_bytes:
@@ -433,12 +440,21 @@ class _Opening:
                 segment.file.truncate(position)
             segment.close_handles()  # a log may have more segments than there are descriptors
             at += 1
+        self.kept_all &= not cut
         self._refuse_if_flushed(expected, f"the log ends at {expected}")
         for segment in self.segments[:-1]:
             if segment.offset_index is not None:
                 self.written_names += segment.become_inactive()
         self.segments[-1].end_offset = -1
         return expected
+
+    def _flush_what_was_kept(self, segment: Segment) -> None:
+        """Before it is read: pages that could not be written to the disk may be gone from memory, and only a sync tells of them."""
+        if segment.file.is_marked():
+            segment.file.sync()
+        else:
+            self.kept_all = False
+            segment.file.mark(True)
 
     def _trim(self, segment: Segment) -> None:
         """A log that was cut goes on in a new segment. If the power went before the cut was synced, the older file
@@ -620,6 +636,7 @@ class _Opening:
     def _start_anew(self) -> int:
         """The records up to the log's start were deleted on request, and its end was lost: nothing is left."""
         self.notes.append(f"empty: everything below offset {self.log_start_offset} was deleted")
+        self.kept_all = False
         self._drop_segments_from(0)
         self.producers = Producers()
         self.segments.append(Segment.create(self.directory, self.log_start_offset, self.now_ms))

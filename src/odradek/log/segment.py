@@ -169,6 +169,7 @@ class Segment:
     def _empty(cls, directory: Directory, base_offset: int, now_ms: int, file: File) -> "Segment":
         segment = cls(directory, base_offset, now_ms)
         segment._file = file
+        file.mark(True)
         segment.make_index_in_memory()
         segment._transactions = TransactionIndex()
         return segment

@@ -59,7 +59,7 @@ class StoreSessions:
         log: LimitedLog,
         metrics: Metrics,
     ) -> None:
-        """`endpoints_of`: what is advertised with other settings. `clean_epoch`: of the incarnation whose clean shutdown our directories speak of, -1 for none."""
+        """`endpoints_of`: what is advertised with other settings. `clean_epoch`: of the incarnation that lost nothing when it ended (`LogManager.clean_epoch`), -1 for none."""
         self.store: api.Store | None = store
         self.registration: BrokerRegistration | None = None
         self.is_registered: asyncio.Future[None] = environment.loop.create_future()
@@ -154,6 +154,7 @@ class StoreSessions:
                 self._settings.broker_rack,
                 BrokerEpoch(clean_epoch),
             )
+            logs.is_run_by(self.registration.epoch)
             self._broker.registered(self.registration.epoch, self._now_ms())
             self._gateway.end_turn()
             controller = self._environment.loop.create_task(self._controller.run(store))
@@ -182,6 +183,7 @@ class StoreSessions:
                     if self._wants_new_epoch:
                         self._wants_new_epoch = False  # what is wished from here on is wished of the next one
                         self._broker.registering()
+                        logs.has_lost()  # something did, or may have: that is why
                         try:
                             await check_cluster(store, self._broker.cluster_id)
                             self.registration = await register_again(
@@ -190,6 +192,7 @@ class StoreSessions:
                         except (api.StoreUnavailable, MemoryError):
                             self._wants_new_epoch = True
                             raise
+                        logs.is_run_by(self.registration.epoch)
                         self._broker.registered(self.registration.epoch, self._now_ms())
                         self._gateway.end_turn()
                     undelivered.extend(await facts.take())

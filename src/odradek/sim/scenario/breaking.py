@@ -127,6 +127,8 @@ class Breaking:
         assert [log.remove(name) for log in logs if log.exists(name)], (
             f"{broker.name} has no {partition}/{name}"
         )
+        for disk in broker.disks:
+            disk.unmount()
 
     def _start_anew(self, broker: SimBroker) -> None:
         if broker.is_running:
