@@ -323,8 +323,8 @@ class LogManager:
     def _log_broken(self, log: LogState, error: StorageError) -> None:
         """May be called from a thread."""
         self.refused[log.topic_partition] = error
-        self._homes[log.topic_partition].has_lost()
         try:
+            self._homes[log.topic_partition].has_lost()
             # For want of a descriptor: then it is written with the next checkpoint.
             with suppress(StorageError):
                 self._homes[log.topic_partition].end_is_known(log.topic_partition, log.log_end_offset)
@@ -648,7 +648,7 @@ class LogManager:
     def _whole(self) -> list[LogDirectory]:
         """Those in which no log is damaged, nor a copy, as far as anybody knows."""
         broken = [one.directory for one in self.futures.logs.values() if one.log.failure is not None]
-        broken += [self._homes[key] for key in self.refused]
+        broken += [self._homes[key] for key in self.refused if key in self._homes]
         for duplicates in self.ambiguous.values():
             broken += [one.directory for one in duplicates if isinstance(one.log, StorageError)]
         return [directory for directory in self._online() if directory not in broken]

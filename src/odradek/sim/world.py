@@ -278,6 +278,11 @@ class SimBroker:
             for disk in self.disks:
                 disk.power_cut(choose or (lambda count: int(random.random() * count)))
 
+    def unmount_disks(self) -> None:
+        """Of a broker that is down: nothing is lost, and nobody can know that."""
+        for disk in self.disks:
+            disk.unmount()
+
     def wipe_disk(self) -> None:
         """Another, empty disk. Until the ISR has been told, no invariant can hold of what was on it."""
         for disk in self.disks:

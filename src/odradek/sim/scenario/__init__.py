@@ -18,7 +18,7 @@ After each command the invariants are looked at, as in a seed; what they say is 
 | `topics B` | prints the partitions that Metadata of B names, and who leads them |
 | `disks B` | prints the logs in each directory of a broker |
 | `controller` | prints who acts as controller, and in which epoch |
-| `kill B [power]`, `start B`, `bounce B`, `stop B`, `pause B SECONDS`, `hang B SECONDS`, `wipe B`, `expire B` | the lives of brokers; `power` loses what was not synced, in any combination, `power=all-lost` all of it |
+| `kill B [power or unmounted]`, `start B`, `bounce B`, `stop B`, `pause B SECONDS`, `hang B SECONDS`, `wipe B`, `expire B` | the lives of brokers; `power` loses what was not synced, in any combination, `power=all-lost` all of it; `unmounted` loses nothing, but nobody can know that |
 | `slow-disk B SECONDS` | what blocks that broker, flushes above all, takes so much longer |
 | `break-disk B of=P`, `mend-disk B` | the directory of B that holds P fails; mended, B is started again |
 | `fails-once B OPERATION ERRNO of=P [name=FILE] [after=0]` | one operation on files of P fails on the disk of B, after so many that work: `rename ENOENT`, `open EMFILE`, `short ENOSPC` |

@@ -40,8 +40,11 @@ class Breaking:
     def do_kill(self, words: Words) -> None:
         choose = _nothing_survives if words.named.get("power") == "all-lost" else None
         for text in words.plain:
-            if text != "power":
-                self._broker(text).kill(power_cut="power" in words.plain or choose is not None, choose=choose)
+            if text not in ("power", "unmounted"):
+                broker = self._broker(text)
+                broker.kill(power_cut="power" in words.plain or choose is not None, choose=choose)
+                if "unmounted" in words.plain:
+                    broker.unmount_disks()
 
     def do_start(self, words: Words) -> None:
         for text in words.plain:
@@ -127,8 +130,7 @@ class Breaking:
         assert [log.remove(name) for log in logs if log.exists(name)], (
             f"{broker.name} has no {partition}/{name}"
         )
-        for disk in broker.disks:
-            disk.unmount()
+        broker.unmount_disks()
 
     def _start_anew(self, broker: SimBroker) -> None:
         if broker.is_running:
