@@ -144,3 +144,11 @@ def state(log: PartitionLog) -> dict[str, Any]:
         "transactions": [entry for segment in log.segments for entry in segment.transactions],
         "segments": [segment.base_offset for segment in log.segments],
     }
+
+
+def keeps_marks(directory: Path) -> bool:
+    """Whether the kernel and the file system there know `File.mark`."""
+    root = OsDirectory.create(str(directory))
+    file = root.open("probe", create=True)
+    file.mark(True)
+    return file.is_marked() and root.boot_id() != ""
