@@ -486,3 +486,53 @@ def test_enoent_of_a_rename_and_of_a_removal_is_an_answer(
         monkeypatch.setattr(files.os, "unlink", missing)
     assert not root.rename("a.log", "b.log") and not root.remove("a.log")
     assert root.health.failure is None and root.names() == ["a.log"]
+
+
+def test_the_mark_of_a_file_outlives_the_process_but_no_copy_of_the_file_has_it(reopen: Open) -> None:
+    root = reopen()
+    file = root.open("a.log", create=True)
+    assert not file.is_marked()
+    file.mark(True)
+    if not file.is_marked():
+        pytest.skip("this kernel, or this file system, keeps no marks")
+    assert reopen().open("a.log").is_marked()
+    root = reopen()
+    assert root.rename("a.log", "b.log") and root.open("b.log").is_marked()
+    root.replace("c.log", b"")
+    assert not root.open("c.log").is_marked()
+    root.replace("b.log", b"")
+    assert not root.open("b.log").is_marked()
+
+
+def test_a_mark_is_not_there_during_a_sync_nor_after_one_that_failed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = OsDirectory.create(str(tmp_path))
+    file = root.open("a.log", create=True)
+    file.mark(True)
+    if not file.is_marked():
+        pytest.skip("this kernel, or this file system, keeps no marks")
+    during: list[bool] = []
+    for name, sync in (("_fdatasync", file.sync), ("_fsync", lambda: root.sync_file("a.log"))):
+        monkeypatch.setattr(files, name, lambda fd: during.append(file.is_marked()))
+        sync()
+        assert file.is_marked()
+    assert during == [False, False]
+
+    def fail(fd: int) -> None:
+        raise OSError(errno.EIO, "injected")
+
+    monkeypatch.setattr(files, "_fdatasync", fail)
+    with pytest.raises(DiskFault):
+        file.sync()
+    assert not file.is_marked()
+
+
+def test_a_mark_in_memory_is_gone_after_a_sync_that_failed() -> None:
+    disk = MemoryDisk()
+    file = disk.root.open("a.log", create=True)
+    file.mark(True)
+    disk.inject("sync", errno.EIO)
+    with pytest.raises(DiskFault):
+        file.sync()
+    assert not file.is_marked()

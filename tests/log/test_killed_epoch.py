@@ -170,6 +170,24 @@ def test_the_marker_of_a_clean_stop_is_believed_first() -> None:
     assert start(disk).clean_epoch == -1
 
 
+def test_a_marker_that_names_no_epoch_speaks_of_a_later_life_than_the_note() -> None:
+    """Another broker ran here since, Apache's say."""
+    disk = MemoryDisk()
+    running(disk)
+    disk.restart().replace(CLEAN_SHUTDOWN, b'{"version":0}')
+    assert start(disk).clean_epoch == -1
+
+
+def test_a_life_that_began_after_a_clean_stop_is_killed() -> None:
+    disk = MemoryDisk()
+    running(disk).close({}, broker_epoch=42)
+    disk.unmount()  # the host was restarted meanwhile, say
+    logs = start(disk)
+    logs.is_run_by(43)
+    produce(logs.logs[T0], batch())
+    assert start(disk).clean_epoch == 43
+
+
 @pytest.mark.parametrize(
     ("data", "boot_id", "epoch"),
     [
