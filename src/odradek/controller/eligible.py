@@ -24,8 +24,8 @@ from odradek.model.ids import NO_LEADER, UNKNOWN_BROKER_EPOCH, BrokerId, TopicPa
 
 
 def has_stopped_cleanly(context: ControllerContext, registration: BrokerRegistration) -> bool:
-    """Its clean-shutdown file names the incarnation we knew last. The file is removed at every start, so one that is
-    there speaks of the last incarnation even if we, a new controller, never knew that one."""
+    """Its clean-shutdown file, or what the kernel has kept, names the incarnation we knew last. Either is removed at every start, so
+    one that is there speaks of the last incarnation even if we, a new controller, never knew that one."""
     if registration.clean_epoch == UNKNOWN_BROKER_EPOCH:
         return False
     known = context.last_epochs.get(registration.broker_id)

@@ -27,7 +27,8 @@ class BrokerRegistration:
     """A live broker as its node in `/brokers/ids` says. `epoch` is the czxid of that node.
 
     `clean_epoch` is the epoch its clean-shutdown file named when it started: the incarnation that flushed all
-    it had. -1: there was no such file, or the broker is Apache's and does not say (KIP-966).
+    it had, or that was killed while the kernel kept all (decisions/0074). -1: nobody knows, or the broker is Apache's and does
+    not say (KIP-966).
     """
 
     broker_id: BrokerId
