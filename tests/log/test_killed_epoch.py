@@ -188,6 +188,32 @@ def test_a_life_that_began_after_a_clean_stop_is_killed() -> None:
     assert start(disk).clean_epoch == 43
 
 
+@pytest.mark.parametrize("operation", ["read", "replace"])
+def test_a_note_that_cannot_be_read_or_written_takes_no_log_directory_away(operation: str) -> None:
+    disk = MemoryDisk()
+    running(disk)
+    disk.restart()
+    disk.inject(operation, errno.ENOSPC, name=RUNNING)
+    logs = LogManager([disk.root], BrokerSettings({}))
+    logs.load(0)
+    assert logs.clean_epoch == (42 if operation == "replace" else -1)
+    logs.is_run_by(43)
+    assert not logs.offline_directories
+    disk.heal()
+    assert start(disk).clean_epoch == (-1 if operation == "replace" else 43)
+
+
+def test_a_note_that_cannot_be_used_up_takes_the_log_directory_away() -> None:
+    """Else a later start would believe it, whatever this one found lost."""
+    disk = MemoryDisk()
+    running(disk)
+    disk.restart()
+    disk.inject("open", errno.EIO, name=RUNNING)
+    logs = LogManager([disk.root], BrokerSettings({}))
+    logs.load(0)
+    assert list(logs.offline_directories) == [disk.path] and logs.clean_epoch == -1
+
+
 @pytest.mark.parametrize(
     ("data", "boot_id", "epoch"),
     [

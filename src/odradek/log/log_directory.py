@@ -62,14 +62,13 @@ class LogDirectory:
     # ------------------------------------------------------------------------------------------- a life that is killed
 
     def is_run_by(self, broker_epoch: int) -> None:
-        """Should the process be killed from here on, the next one may know that nothing was lost (decisions/0074)."""
+        """Should the process be killed from here on, the next one may know that nothing was lost (decisions/0074). StorageError: it will
+        not; that is no reason to go without the log directory."""
         self.has_lost()
-        self.root.replace(
-            checkpoints.RUNNING,
-            checkpoints.running_to_bytes(broker_epoch, self.root.boot_id()),
-            durable=False,
-        )
-        self._running = self.root.open(checkpoints.RUNNING)
+        root = self.root.apart()
+        note = checkpoints.running_to_bytes(broker_epoch, root.boot_id())
+        root.replace(checkpoints.RUNNING, note, durable=False)
+        self._running = root.open(checkpoints.RUNNING)
         self._running.mark(True)
         if not self.is_online:  # since a moment ago, by another thread
             self.has_lost()
@@ -82,16 +81,16 @@ class LogDirectory:
 
     def take_killed_epoch(self) -> int:
         """At the start: the broker epoch of a life that was killed under this kernel while it had lost nothing, -1 if there was none. Said
-        once, for this life writes on."""
-        data = self.root.read(checkpoints.RUNNING)
-        if data is None:
+        once, for this life writes on: StorageError where that cannot be made sure of."""
+        try:
+            note = self.root.apart().open(checkpoints.RUNNING)
+        except MissingFile:
             return -1
-        with suppress(MissingFile):
-            file = self.root.open(checkpoints.RUNNING)
-            was_marked = file.is_marked()
-            file.mark(False)
+        was_marked = note.is_marked()
+        note.mark(False)
+        with suppress(StorageError):
             if was_marked:
-                return checkpoints.read_running(data, self.root.boot_id())
+                return checkpoints.read_running(note.read_at(0, note.size_bytes), self.root.boot_id())
         return -1
 
     # ----------------------------------------------------------------------------------------------- checkpoints
