@@ -5,7 +5,7 @@ from typing import Any
 
 from odradek.log.appending import AppendResult
 from odradek.log.config import LogConfig
-from odradek.log.files import OsDirectory
+from odradek.log.files import Mark, OsDirectory
 from odradek.log.new_log import create_log
 from odradek.log.partition_log import PartitionLog
 from odradek.log.recovery import Recovered, open_log
@@ -150,5 +150,5 @@ def keeps_marks(directory: Path) -> bool:
     """Whether the kernel and the file system there know `File.mark`."""
     root = OsDirectory.create(str(directory))
     file = root.open("probe", create=True)
-    file.mark(True)
-    return file.is_marked() and root.boot_id() != ""
+    file.set_mark(Mark.LAST)
+    return file.mark is Mark.LAST and root.boot_id() != ""

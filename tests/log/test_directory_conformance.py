@@ -18,7 +18,7 @@ from odradek.log.errors import (
     NoDescriptor,
     StorageError,
 )
-from odradek.log.files import Directory, File, FileSlice, OsDirectory
+from odradek.log.files import Directory, File, FileSlice, Mark, OsDirectory
 from odradek.log.memory_files import PAGE_BYTES, Crashed, MemoryDirectory, MemoryDisk
 
 Open = Callable[[], Directory]
@@ -491,17 +491,17 @@ def test_enoent_of_a_rename_and_of_a_removal_is_an_answer(
 def test_the_mark_of_a_file_outlives_the_process_but_no_copy_of_the_file_has_it(reopen: Open) -> None:
     root = reopen()
     file = root.open("a.log", create=True)
-    assert not file.is_marked()
-    file.mark(True)
-    if not file.is_marked():
+    assert not file.mark
+    file.set_mark(Mark.LAST)
+    if not file.mark:
         pytest.skip("this kernel, or this file system, keeps no marks")
-    assert reopen().open("a.log").is_marked()
+    assert reopen().open("a.log").mark
     root = reopen()
-    assert root.rename("a.log", "b.log") and root.open("b.log").is_marked()
+    assert root.rename("a.log", "b.log") and root.open("b.log").mark
     root.replace("c.log", b"")
-    assert not root.open("c.log").is_marked()
+    assert not root.open("c.log").mark
     root.replace("b.log", b"")
-    assert not root.open("b.log").is_marked()
+    assert not root.open("b.log").mark
 
 
 def test_a_mark_is_not_there_during_a_sync_nor_after_one_that_failed(
@@ -509,14 +509,14 @@ def test_a_mark_is_not_there_during_a_sync_nor_after_one_that_failed(
 ) -> None:
     root = OsDirectory.create(str(tmp_path))
     file = root.open("a.log", create=True)
-    file.mark(True)
-    if not file.is_marked():
+    file.set_mark(Mark.LAST)
+    if not file.mark:
         pytest.skip("this kernel, or this file system, keeps no marks")
     during: list[bool] = []
     for name, sync in (("_fdatasync", file.sync), ("_fsync", lambda: root.sync_file("a.log"))):
-        monkeypatch.setattr(files, name, lambda fd: during.append(file.is_marked()))
+        monkeypatch.setattr(files, name, lambda fd: during.append(file.mark))
         sync()
-        assert file.is_marked()
+        assert file.mark
     assert during == [False, False]
 
     def fail(fd: int) -> None:
@@ -525,14 +525,49 @@ def test_a_mark_is_not_there_during_a_sync_nor_after_one_that_failed(
     monkeypatch.setattr(files, "_fdatasync", fail)
     with pytest.raises(DiskFault):
         file.sync()
-    assert not file.is_marked()
+    assert not file.mark
+
+
+def test_of_syncs_at_once_each_keeps_the_mark_away_and_the_last_brings_the_newest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = OsDirectory.create(str(tmp_path))
+    file, other = root.open("a.log", create=True), root.open("a.log")
+    file.set_mark(Mark.LAST)
+    if not file.mark:
+        pytest.skip("this kernel, or this file system, keeps no marks")
+
+    def sync_again(fd: int) -> None:
+        monkeypatch.setattr(files, "_fdatasync", lambda fd: None)
+        file.sync()
+        assert not file.mark, "another one runs, and may be told of an error"
+        file.set_mark(Mark.FOLLOWED)  # the log rolls
+        assert not file.mark
+
+    monkeypatch.setattr(files, "_fdatasync", sync_again)
+    file.sync()
+    assert file.mark is Mark.FOLLOWED
+
+    file.set_mark(Mark.LAST)
+    monkeypatch.setattr(files, "_fdatasync", lambda fd: other.set_mark(Mark.FOLLOWED))
+    file.sync()
+    assert file.mark is Mark.FOLLOWED, "by another process, say"
+
+    def fail(fd: int) -> None:
+        raise OSError(errno.EIO, "injected")
+
+    monkeypatch.setattr(files, "_fdatasync", fail)
+    with pytest.raises(DiskFault):
+        file.sync()
+    file.set_mark(Mark.FOLLOWED)
+    assert not file.mark
 
 
 def test_a_mark_in_memory_is_gone_after_a_sync_that_failed() -> None:
     disk = MemoryDisk()
     file = disk.root.open("a.log", create=True)
-    file.mark(True)
+    file.set_mark(Mark.LAST)
     disk.inject("sync", errno.EIO)
     with pytest.raises(DiskFault):
         file.sync()
-    assert not file.is_marked()
+    assert not file.mark

@@ -11,14 +11,23 @@ from pathlib import Path
 import pytest
 
 from odradek.log import files
-from odradek.log.checkpoints import CLEAN_SHUTDOWN, RECOVERY_POINT, RUNNING, read_running, running_to_bytes
+from odradek.log.checkpoints import (
+    CLEAN_SHUTDOWN,
+    RECOVERY_POINT,
+    RUNNING,
+    Running,
+    read_running,
+    running_to_bytes,
+)
+from odradek.log.cleaned_segment import CleanedSegment
 from odradek.log.errors import CorruptLog, StorageError
-from odradek.log.files import OsDirectory
+from odradek.log.files import Mark, OsDirectory
 from odradek.log.log_manager import LogManager
 from odradek.log.memory_files import MemoryDisk
 from odradek.model.ids import TopicPartition
 from odradek.model.settings import BrokerSettings
-from tests.log.logs import batch, keeps_marks, produce
+from odradek.records.batch import read_header
+from tests.log.logs import batch, follow, keeps_marks, produce
 
 T0 = TopicPartition("t", 0)
 FIRST = "t-0/00000000000000000000.log"
@@ -81,7 +90,7 @@ def test_a_file_that_was_out_of_memory_is_not_believed() -> None:
     running(disk)
     found = disk.file_at(FIRST)
     assert found is not None
-    found.is_marked = False
+    found.mark = Mark.NONE
     assert start(disk).clean_epoch == -1
 
 
@@ -143,6 +152,144 @@ def test_a_lost_segment_is_a_loss() -> None:
     running(disk)
     disk.root.child("t-0").remove(FIRST.partition("/")[2])
     disk.root.remove(RECOVERY_POINT)
+    assert start(disk).clean_epoch == -1
+
+
+SMALL = {"log.segment.bytes": "200", "log.index.size.max.bytes": "4096"}
+
+
+def rolled(disk: MemoryDisk, *, is_flushed: bool) -> list[str]:
+    """The names of the segments that a broker left when it was killed: it has rolled some times."""
+    logs = LogManager([disk.restart()], BrokerSettings(SMALL))
+    logs.load(0)
+    logs.is_run_by(42)
+    log = logs.get_or_create(T0, now_ms=0)
+    for _ in range(6):
+        produce(log, batch())
+    if is_flushed:
+        log.flush(0)
+        logs.checkpoint_recovery_points()
+        log.roll(0)
+    produce(log, batch())
+    found = [name for name in disk.restart().child("t-0").names() if name.endswith(".log")]
+    assert len(found) > 2
+    return found
+
+
+@pytest.mark.parametrize("is_flushed", [False, True])
+@pytest.mark.parametrize("count", [0, 1, 2])
+def test_a_last_segment_that_is_missing_is_a_loss(count: int, is_flushed: bool) -> None:
+    """Nothing in what is left of the log tells of it, but that the segment before was not the last one."""
+    disk = MemoryDisk()
+    names = rolled(disk, is_flushed=is_flushed)
+    for name in names[len(names) - count :]:
+        disk.root.child("t-0").remove(name)
+    logs = start(disk)
+    assert logs.clean_epoch == (42 if count == 0 else -1)
+    # Of the life that began with what was left nothing is missing.
+    logs.is_run_by(43)
+    assert start(disk).clean_epoch == (-1 if logs.refused else 43)
+
+
+def test_a_cut_makes_another_segment_the_last() -> None:
+    disk = MemoryDisk()
+    rolled(disk, is_flushed=False)
+    logs = start(disk)
+    logs.is_run_by(43)
+    logs.logs[T0].truncate_to(3, 0)
+    produce(logs.logs[T0], batch())
+    last = logs.logs[T0].segments.active.name()
+    disk.restart()
+    logs = start(disk)
+    assert logs.clean_epoch == 43
+    logs.is_run_by(44)
+    disk.restart().child("t-0").remove(last)
+    assert start(disk).clean_epoch == -1
+
+
+def test_a_compacted_segment_is_never_the_last() -> None:
+    disk = MemoryDisk()
+    cleaned = CleanedSegment(disk.root.make("t-0"), 0, 0, 4096)
+    cleaned.append(read_header(batch()), batch())
+    cleaned.finish(1)
+    assert disk.file_at("t-0/00000000000000000000.log.cleaned").mark is Mark.FOLLOWED  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("is_checkpointed", [False, True])
+def test_a_log_that_is_missing_is_a_loss(is_checkpointed: bool) -> None:
+    disk = MemoryDisk()
+    logs = running(disk)
+    logs.get_or_create(TopicPartition("t", 1), now_ms=0)
+    if is_checkpointed:
+        logs.checkpoint_high_watermarks({T0: 2})
+        logs.checkpoint_recovery_points()
+    disk.restart().remove("t-1")
+    assert start(disk).clean_epoch == -1
+
+
+def test_a_log_that_was_deleted_is_not_missing() -> None:
+    disk = MemoryDisk()
+    logs = running(disk)
+    logs.get_or_create(TopicPartition("t", 1), now_ms=0)
+    logs.delete(T0, 0)
+    logs.purge(1 << 40)
+    assert start(disk).clean_epoch == 42
+
+
+def test_a_log_that_has_moved_is_not_missing() -> None:
+    two = MemoryDisk("/a"), MemoryDisk("/b")
+    logs = running(*two)
+    log = logs.logs[T0]
+    home = logs.home_of(log)
+    (other,) = [one for one in logs.directories if one is not home]
+    copy = logs.futures.create(T0, other, 0).log
+    file = log.segments.active.file
+    follow(copy, file.read_at(0, file.size_bytes))
+    copy.flush(0)
+    logs.futures.prepare(T0)
+    logs.futures.swap(T0, 2, 0)
+    assert (home.log_count, other.log_count) == (0, 1)
+    assert start(*two).clean_epoch == 42
+
+
+def test_a_log_that_ends_before_where_it_was_committed_is_a_loss() -> None:
+    disk = MemoryDisk()
+    running(disk).checkpoint_high_watermarks({T0: 2})
+    position = len(disk.contents(FIRST)) - len(batch())
+    del disk.contents(FIRST)[position:]  # a whole batch: what is left looks like a log that never had it
+    assert start(disk).clean_epoch == -1
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_a_log_directory_more_or_less_is_a_loss(count: int) -> None:
+    disks = [MemoryDisk(path) for path in ("/a", "/b", "/c")]
+    running(*disks[:2])
+    assert start(*disks[:count]).clean_epoch == -1
+
+
+def test_a_log_directory_that_failed_leaves_no_note_in_the_others() -> None:
+    """It is taken from log.dirs, and the others alone would say that nothing was lost."""
+    two = MemoryDisk("/a"), MemoryDisk("/b")
+    logs = running(*two)
+    two[1].inject("sync", errno.EIO)
+    with pytest.raises(StorageError):
+        two[1].root.sync()
+    assert start(two[0]).clean_epoch == -1
+    logs = start(*two)
+    two[1].inject("sync", errno.EIO)
+    with pytest.raises(StorageError):
+        two[1].root.sync()
+    logs.is_run_by(43)  # it registers again
+    assert RUNNING not in two[0].restart().names()
+
+
+def test_a_note_says_what_was_there_though_it_cannot_be_written_again() -> None:
+    disk = MemoryDisk()
+    logs = running(disk)
+    disk.inject("replace", errno.ENOSPC, name=RUNNING)
+    logs.get_or_create(TopicPartition("t", 1), now_ms=0)
+    disk.heal()
+    assert not logs.offline_directories
     assert start(disk).clean_epoch == -1
 
 
@@ -208,27 +355,25 @@ def test_a_note_that_cannot_be_used_up_takes_the_log_directory_away() -> None:
     disk = MemoryDisk()
     running(disk)
     disk.restart()
-    disk.inject("open", errno.EIO, name=RUNNING)
+    disk.inject("remove", errno.EIO, name=RUNNING)
     logs = LogManager([disk.root], BrokerSettings({}))
     logs.load(0)
     assert list(logs.offline_directories) == [disk.path] and logs.clean_epoch == -1
 
 
 @pytest.mark.parametrize(
-    ("data", "boot_id", "epoch"),
+    ("data", "read"),
     [
-        (running_to_bytes(7, "this"), "this", 7),
-        (running_to_bytes(7, "other"), "this", -1),
-        (running_to_bytes(7, ""), "", -1),
-        (b"", "this", -1),
-        (b"nonsense", "this", -1),
-        (b"[]", "this", -1),
-        (b'{"version":0,"bootId":"this"}', "this", -1),
-        (b'{"version":0,"bootId":"this","brokerEpoch":"7"}', "this", -1),
+        (running_to_bytes(Running(7, "this", 2, 3)), Running(7, "this", 2, 3)),
+        (b"", None),
+        (b"nonsense", None),
+        (b"[]", None),
+        (b'{"version":0,"bootId":"this","logDirs":1,"logs":0}', None),
+        (b'{"version":0,"bootId":"this","brokerEpoch":"7","logDirs":1,"logs":0}', None),
     ],
 )
-def test_notes(data: bytes, boot_id: str, epoch: int) -> None:
-    assert read_running(data, boot_id) == epoch
+def test_notes(data: bytes, read: Running | None) -> None:
+    assert read_running(data) == read
 
 
 # --- with a real kernel
@@ -239,11 +384,13 @@ from odradek.log.files import OsDirectory
 from odradek.log.log_manager import LogManager
 from odradek.model.ids import TopicPartition
 from odradek.model.settings import BrokerSettings
-from tests.log.logs import batch, keeps_marks, produce
+from tests.log.logs import batch, follow, keeps_marks, produce
 logs = LogManager([OsDirectory.create(path) for path in sys.argv[1:]], BrokerSettings({}))
 logs.load(0)
 logs.is_run_by(42)
 log = logs.get_or_create(TopicPartition("t", 0), now_ms=0)
+produce(log, batch())
+log.roll(0)
 produce(log, batch())
 os.kill(os.getpid(), signal.SIGKILL)
 """
@@ -266,7 +413,7 @@ def load(path: Path) -> LogManager:
 
 def test_a_process_was_killed(killed: Path) -> None:
     logs = load(killed)
-    assert logs.clean_epoch == 42 and logs.logs[T0].log_end_offset == 1
+    assert logs.clean_epoch == 42 and logs.logs[T0].log_end_offset == 2
     assert load(killed).clean_epoch == -1
 
 
@@ -281,6 +428,17 @@ def copy_of_a_segment(path: Path) -> Path:
     return path
 
 
+def no_last_segment(path: Path) -> Path:
+    """Of two: what stays was followed by the other."""
+    (path / "t-0/00000000000000000001.log").unlink()
+    return path
+
+
+def shorter_segment(path: Path) -> Path:
+    os.truncate(path / "t-0/00000000000000000001.log", 10)
+    return path
+
+
 def forged_note(path: Path) -> Path:
     data = (path / RUNNING).read_bytes()
     (path / RUNNING).unlink()
@@ -291,7 +449,7 @@ def forged_note(path: Path) -> Path:
 def note_of_another_boot(path: Path) -> Path:
     with open(path / RUNNING, "r+b") as file:  # the file itself is the one that the kernel has kept
         file.truncate()
-        file.write(running_to_bytes(42, "0" * 36))
+        file.write(running_to_bytes(Running(42, "0" * 36, 1, 1)))
     return path
 
 
@@ -300,10 +458,38 @@ def no_note(path: Path) -> Path:
     return path
 
 
-@pytest.mark.parametrize("change", [copy, copy_of_a_segment, forged_note, note_of_another_boot, no_note])
+@pytest.mark.parametrize(
+    "change",
+    [copy, copy_of_a_segment, forged_note, note_of_another_boot, no_note, no_last_segment, shorter_segment],
+)
 def test_what_the_kernel_has_not_kept_is_not_believed(killed: Path, change: Callable[[Path], Path]) -> None:
-    logs = load(change(killed))
-    assert logs.clean_epoch == -1 and logs.logs[T0].log_end_offset == 1
+    assert load(change(killed)).clean_epoch == -1
+
+
+def test_a_kept_segment_is_read_from_the_disk_after_a_sync(
+    killed: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Somebody else, a backup say, may have been told that pages could not be written, and nobody is told again: they are in memory
+    still, and will not stay there."""
+    done: list[str] = []
+    for name in ("_fdatasync", "_fadvise", "_pread"):
+        call = getattr(files, name)
+
+        def noted(fd: int, *arguments: int, name: str = name, call: Callable[..., object] = call) -> object:
+            if os.readlink(f"/proc/self/fd/{fd}").endswith(".log"):
+                done.append(name)
+            return call(fd, *arguments)
+
+        monkeypatch.setattr(files, name, noted)
+    assert load(killed).clean_epoch == 42
+    assert done[:3] == ["_fdatasync", "_fadvise", "_pread"], done
+
+
+def test_a_note_of_another_user_is_taken_away(killed: Path) -> None:
+    """Somebody ran the broker as root once."""
+    (killed / RUNNING).chmod(0o400)
+    assert load(killed).clean_epoch == 42
+    assert not (killed / RUNNING).exists()
 
 
 @pytest.mark.parametrize("text", [None, b"\xff"])

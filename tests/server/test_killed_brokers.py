@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from odradek.client.sync import CONTROLLER, SyncClient
-from odradek.log.checkpoints import RUNNING, running_to_bytes
+from odradek.log.checkpoints import RUNNING, Running, running_to_bytes
 from odradek.model.ids import TopicPartition
 from odradek.protocol.messages.create_topics import (
     CreatableReplicaAssignment,
@@ -82,7 +82,7 @@ def test_without_proof_it_waits_for_the_eligible_one(cluster: ProcessCluster, is
     else:
         with open(note, "r+b") as file:
             file.truncate()
-            file.write(running_to_bytes(1, "0" * 36))
+            file.write(running_to_bytes(Running(1, "0" * 36, 1, 2)))
     cluster.restart(leader, wait=False)
     eventually(lambda: leaders(cluster, "alone")[0][0] == leader, 60, "the controller knows that it is back")
     assert leaders(cluster, "t")[0] == (-1, (leader,))

@@ -20,6 +20,7 @@ CLEANER = "cleaner-offset-checkpoint"
 CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
 # Ours: which broker epoch runs here, under which kernel. Apache's brokers pass it over.
 RUNNING = "running-broker"
+_RUNNING = ("brokerEpoch", "bootId", "logDirs", "logs")  # its fields
 META_PROPERTIES = "meta.properties"
 PARTITION_METADATA = "partition.metadata"
 LEADER_EPOCHS = "leader-epoch-checkpoint"
@@ -199,15 +200,24 @@ def read_clean_shutdown(data: bytes) -> int:
     return epoch if isinstance(epoch, int) else -1
 
 
-def running_to_bytes(broker_epoch: int, boot_id: str) -> bytes:
-    return json.dumps({"version": 0, "brokerEpoch": broker_epoch, "bootId": boot_id}).encode()
+class Running(NamedTuple):
+    """What a broker that runs says in each of its log directories, so that the next one may know what was there."""
+
+    broker_epoch: int
+    boot_id: str  # of the kernel under which it runs
+    directories: int  # so many log directories it has
+    logs: int  # so many logs are in this one, in use or refused
 
 
-def read_running(data: bytes, boot_id: str) -> int:
-    """The broker epoch that ran under the kernel with this boot id; -1 if it was another one, or nobody knows."""
+def running_to_bytes(running: Running) -> bytes:
+    return json.dumps({"version": 0, **dict(zip(_RUNNING, running, strict=True))}).encode()
+
+
+def read_running(data: bytes) -> Running | None:
+    """None: it is not what a broker wrote."""
     try:
         found = json.loads(data)
-        epoch, named = found["brokerEpoch"], found["bootId"]
+        running = Running(*(found[name] for name in _RUNNING))
     except (ValueError, KeyError, TypeError):
-        return -1
-    return epoch if isinstance(epoch, int) and named == boot_id != "" else -1
+        return None
+    return running if all(map(isinstance, running, (int, str, int, int))) else None

@@ -14,7 +14,7 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from odradek.log.errors import StorageError
-from odradek.log.files import Directory
+from odradek.log.files import Directory, Mark
 from odradek.log.indexes import AbortedTransaction, TransactionIndex, transactions_to_bytes
 from odradek.log.prepared_files import PreparedFiles
 from odradek.log.segment import SUFFIXES, TRANSACTION_INDEX_SUFFIX, Segment, file_name
@@ -86,6 +86,7 @@ class CleanedSegment:
         if self._aborted:
             self.files.write(segment.name(TRANSACTION_INDEX_SUFFIX), transactions_to_bytes(self._aborted))
         self.files.sync()
+        segment.file.set_mark(Mark.FOLLOWED)  # it is never the one that is appended to
         aborted = TransactionIndex(self._aborted)
         segment.take_transactions(aborted)
         segment.rely_on_index_files(end_offset)

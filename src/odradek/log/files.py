@@ -7,7 +7,7 @@ Promises, kept by every implementation (one suite holds them to it):
   read for which there is no memory.
 - `replace` is atomic against a crash of the process; with `durable` also against a power cut: the new file is
   synced, then renamed, then the directory is synced.
-- A file may be marked, in the memory of the kernel alone (`File.mark`). Whoever finds the mark knows that the file was never out of that
+- A file may have a `Mark`, in the memory of the kernel alone. Whoever finds it knows that the file was never out of that
   memory since: what was written is there, and of pages that could not be written to the disk the next sync tells. A mark is not there
   during a sync, nor after one that failed: who dies then may have been the only one whom the kernel told.
 - What is neither synced nor replaced durably may be lost by a power cut, in any order; but for the names of one directory, which
@@ -23,6 +23,8 @@ import struct
 import sys
 from collections.abc import Callable
 from contextlib import suppress
+from enum import IntEnum
+from threading import Lock as ThreadLock
 from typing import Protocol, TypeVar
 
 from odradek.log.errors import (
@@ -48,16 +50,25 @@ _ftruncate = os.ftruncate
 _fdatasync: Callable[[int], None] = getattr(os, "fdatasync", os.fsync)  # macOS has none
 _fsync = os.fsync
 _sendfile = os.sendfile
+_fadvise: Callable[[int, int, int, int], None] | None = getattr(os, "posix_fadvise", None)  # macOS has none
 
 LOCK_NAME = ".lock"
 TEMPORARY_SUFFIX = ".tmp"
 BOOT_ID_FILE = "/proc/sys/kernel/random/boot_id"
 
-# fcntl(2) of Linux: a hint "persists until either it is explicitly modified or the underlying filesystem is unmounted". This one says
-# that there is nothing to say, and unlike 0 nobody has it by default.
+# fcntl(2) of Linux: a hint "persists until either it is explicitly modified or the underlying filesystem is unmounted".
 _GET_HINT, _SET_HINT = 1035, 1036  # F_GET_RW_HINT, F_SET_RW_HINT
 _HINT = struct.Struct("=Q")
-_MARKED, _UNMARKED = _HINT.pack(1), _HINT.pack(0)  # RWH_WRITE_LIFE_NONE, RWH_WRITE_LIFE_NOT_SET
+_marking = ThreadLock()  # held while a mark is changed, of whatever file; never while the disk is asked
+
+
+class Mark(IntEnum):
+    """The values are the kernel's write hints. Nobody has one by default; the first says that there is nothing to say of how long the data
+    will live, and the second what is not far from that, of a file to which little is written any more."""
+
+    NONE = 0  # RWH_WRITE_LIFE_NOT_SET
+    LAST = 1  # RWH_WRITE_LIFE_NONE
+    FOLLOWED = 3  # RWH_WRITE_LIFE_MEDIUM: a segment, and another one was made behind it
 
 
 class Health:
@@ -107,11 +118,16 @@ class File(Protocol):
         """Contents and length are on the disk when this returns. Blocks; may be called from a thread."""
         ...
 
-    def mark(self, is_marked: bool) -> None:
-        """See above. Where the kernel or the file system knows no marks there is none afterwards."""
+    def drop_cached(self) -> None:
+        """What is read from here on is what the disk has, as far as the kernel lets go of its own copy. After a sync."""
         ...
 
-    def is_marked(self) -> bool: ...
+    @property
+    def mark(self) -> Mark: ...
+
+    def set_mark(self, mark: Mark) -> None:
+        """Where the kernel or the file system knows no marks there is none afterwards."""
+        ...
 
     def fileno(self) -> int:
         """For sendfile; -1 if there is no descriptor behind this."""
@@ -302,39 +318,32 @@ def _with_spare(call: Callable[[], T]) -> T:
             os.close(spare)
 
 
-def _mark(fd: int, is_marked: bool) -> None:
+def _set_mark(fd: int, mark: Mark) -> None:
     if sys.platform == "linux":
         import fcntl
 
         with suppress(OSError):  # EINVAL: an old kernel; EPERM: the file of another user
-            fcntl.fcntl(fd, _SET_HINT, _MARKED if is_marked else _UNMARKED)
+            fcntl.fcntl(fd, _SET_HINT, _HINT.pack(mark))
 
 
-def _is_marked(fd: int) -> bool:
+def _mark(fd: int) -> Mark:
     if sys.platform == "linux":
         import fcntl
 
-        with suppress(OSError):
-            return fcntl.fcntl(fd, _GET_HINT, _UNMARKED) == _MARKED
-    return False
-
-
-def _synced(fd: int, sync: Callable[[int], None]) -> None:
-    was_marked = _is_marked(fd)
-    if was_marked:
-        _mark(fd, False)
-    sync(fd)
-    if was_marked:
-        _mark(fd, True)
+        with suppress(OSError, ValueError):  # ValueError: a hint that is none of ours
+            return Mark(_HINT.unpack(fcntl.fcntl(fd, _GET_HINT, bytes(_HINT.size)))[0])
+    return Mark.NONE
 
 
 class OsFile:
-    __slots__ = ("_fd", "_health", "cuts", "name", "size_bytes")
+    __slots__ = ("_fd", "_health", "_syncs", "_wanted", "cuts", "name", "size_bytes")
 
     def __init__(self, fd: int, name: str, health: Health, size_bytes: int) -> None:
         self.cuts = 0
         self._fd = fd
         self._health = health
+        self._syncs = 0  # that run, or have failed: there is no mark
+        self._wanted = Mark.NONE  # behind them
         self.name = name  # with the path, for messages
         self.size_bytes = size_bytes
 
@@ -389,15 +398,40 @@ class OsFile:
     def sync(self) -> None:
         self._health.check()
         try:
-            _synced(self._fd, _fdatasync)
+            self.sync_by(_fdatasync)
         except OSError as error:
             raise self._health.fail(named(error, f"fsync of {self.name}")) from error
 
-    def mark(self, is_marked: bool) -> None:
-        _mark(self._fd, is_marked)
+    def sync_by(self, sync: Callable[[int], None]) -> None:
+        """OSError: as the kernel says it, and there is no mark from here on."""
+        fd = self._fd
+        with _marking:
+            if not self._syncs:
+                self._wanted = _mark(fd)
+                if self._wanted:
+                    _set_mark(fd, Mark.NONE)
+            self._syncs += 1
+        sync(fd)
+        with _marking:
+            self._syncs -= 1
+            # Whoever has the file open as well, another process say, may have given it another one meanwhile.
+            if not self._syncs and self._wanted and not _mark(fd):
+                _set_mark(fd, self._wanted)
 
-    def is_marked(self) -> bool:
-        return _is_marked(self._fd)
+    def drop_cached(self) -> None:
+        if _fadvise is not None:
+            with suppress(OSError):  # a file system that keeps none
+                _fadvise(self._fd, 0, 0, os.POSIX_FADV_DONTNEED)
+
+    @property
+    def mark(self) -> Mark:
+        return _mark(self._fd)
+
+    def set_mark(self, mark: Mark) -> None:
+        with _marking:
+            self._wanted = mark
+            if not self._syncs:
+                _set_mark(self._fd, mark)
 
     def fileno(self) -> int:
         return self._fd
@@ -595,11 +629,8 @@ class OsDirectory:
     def sync_file(self, name: str) -> None:
         self.health.check()
         try:
-            fd = _open(f"{self.path}/{name}", os.O_RDONLY)
-            try:
-                _synced(fd, _fsync)
-            finally:
-                os.close(fd)
+            path = f"{self.path}/{name}"
+            OsFile(_open(path, os.O_RDONLY), path, self.health, 0).sync_by(_fsync)
         except OSError as error:
             raise self._failed(error, "fsync", name) from error
 

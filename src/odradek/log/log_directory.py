@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 from odradek.log import checkpoints
 from odradek.log.checkpoints import DIRECTORY_MOVES, MalformedCheckpoint, read_moves
-from odradek.log.errors import DirectoryOffline, MissingFile, NoDescriptor, StorageError, WrongDirectory
-from odradek.log.files import Directory, File
+from odradek.log.errors import DirectoryOffline, NoDescriptor, StorageError, WrongDirectory
+from odradek.log.files import Directory, File, Mark
 from odradek.log.files import Lock as DirectoryLock
 from odradek.log.offset_checkpoint import OffsetCheckpoint
 from odradek.model.ids import TopicPartition, number_in
@@ -26,7 +26,9 @@ class LogDirectory:
         # Broker epoch of the life that lost nothing here when it ended: it stopped in order and flushed all, or it was killed and the
         # kernel has kept all; -1: nobody knows
         self.clean_epoch = -1
-        self._running: File | None = None  # its mark stands as long as this life has lost nothing here
+        # This life, as long as it has lost nothing: broker epoch and how many log directories it has. The note of it has a mark.
+        self._life: tuple[int, int] | None = None
+        self._note: File | None = None
         # Checkpoints are written by a thread, and by whoever cuts a log: who reads and changes them holds this.
         self.checkpointing = Lock()
         self.recovery_points = OffsetCheckpoint(root, checkpoints.RECOVERY_POINT)
@@ -61,37 +63,50 @@ class LogDirectory:
 
     # ------------------------------------------------------------------------------------------- a life that is killed
 
-    def is_run_by(self, broker_epoch: int) -> None:
-        """Should the process be killed from here on, the next one may know that nothing was lost (decisions/0074). StorageError: it will
-        not; that is no reason to go without the log directory."""
-        self.has_lost()
+    def is_run_by(self, broker_epoch: int, directories: int) -> None:
+        """Should the process be killed from here on, the next one may know that nothing was lost (decisions/0074)."""
+        self._life = broker_epoch, directories
+        self._write_note()
+
+    def count(self, more: int) -> None:
+        """So many logs more are here, or less: who comes next is told, for a log that somebody removes leaves no trace."""
+        self.log_count += more
+        self._write_note()
+
+    def _write_note(self) -> None:
+        """Where it cannot be written who comes next will not know; that is no reason to go without the log directory."""
+        if self._life is None:
+            return
+        epoch, directories = self._life
         root = self.root.apart()
-        note = checkpoints.running_to_bytes(broker_epoch, root.boot_id())
-        root.replace(checkpoints.RUNNING, note, durable=False)
-        self._running = root.open(checkpoints.RUNNING)
-        self._running.mark(True)
-        if not self.is_online:  # since a moment ago, by another thread
+        running = checkpoints.Running(epoch, root.boot_id(), directories, self.log_count)
+        try:
+            root.replace(checkpoints.RUNNING, checkpoints.running_to_bytes(running), durable=False)
+            self._note = root.open(checkpoints.RUNNING)
+        except StorageError:
+            self.has_lost()
+            return
+        self._note.set_mark(Mark.LAST)
+        if self._life is None:  # since a moment ago, by another thread
             self.has_lost()
 
     def has_lost(self) -> None:
         """Or may have: who comes next is not to count on anything here. Asks nothing of the disk, which may be the one that failed."""
-        running, self._running = self._running, None
-        if running is not None:
-            running.mark(False)
+        self._life = None
+        note, self._note = self._note, None
+        if note is not None:
+            note.set_mark(Mark.NONE)
 
-    def take_killed_epoch(self) -> int:
-        """At the start: the broker epoch of a life that was killed under this kernel while it had lost nothing, -1 if there was none. Said
-        once, for this life writes on: StorageError where that cannot be made sure of."""
-        try:
-            note = self.root.apart().open(checkpoints.RUNNING)
-        except MissingFile:
-            return -1
-        was_marked = note.is_marked()
-        note.mark(False)
-        with suppress(StorageError):
-            if was_marked:
-                return checkpoints.read_running(note.read_at(0, note.size_bytes), self.root.boot_id())
-        return -1
+    def take_note(self) -> "checkpoints.Running | None":
+        """At the start: what a life said that was killed under this kernel while it had lost nothing. Said once, for this life writes on:
+        StorageError where that cannot be made sure of."""
+        running = None
+        with suppress(StorageError):  # then nobody knows
+            note = self.root.apart().open(checkpoints.RUNNING, read_only=True)
+            if note.mark is Mark.LAST:
+                running = checkpoints.read_running(note.read_at(0, note.size_bytes))
+        self.root.remove(checkpoints.RUNNING)
+        return running if running is not None and running.boot_id == self.root.boot_id() != "" else None
 
     # ----------------------------------------------------------------------------------------------- checkpoints
 
@@ -107,8 +122,8 @@ class LogDirectory:
             self.recovery_points.offsets[topic_partition] = log_end_offset
             self.recovery_points.set(topic_partition, log_end_offset)
 
-    def ends_are_known(self, log_end_offsets: Mapping[TopicPartition, int]) -> None:
-        """Of logs that were opened just now. One that lost its end, by a power cut say, is not committed beyond it: what will be
+    def ends_are_known(self, log_end_offsets: Mapping[TopicPartition, int]) -> bool:
+        """Of logs that were opened just now; whether none ends before where it was committed. One that lost its end, by a power cut say, is not committed beyond it: what will be
         appended there would else look as if it were, should the process die before high watermarks are written again. Nor was it
         cleaned up to where it does not reach: what will stand there never was, and a loss among it is no gap of a cleaner."""
         with self.checkpointing:
@@ -120,6 +135,7 @@ class LogDirectory:
             shorter = {key for key, end in log_end_offsets.items() if cleaned.get(key, 0) > end}
             if shorter:
                 self.cleaned_to.write({key: offset for key, offset in cleaned.items() if key not in shorter})
+        return not lower
 
     def before_cut_below(self, topic_partition: TopicPartition, offset: int, log_start_offset: int) -> None:
         """Lowers the recovery point on disk before records below it are cut: after a crash in between, the log
@@ -207,14 +223,17 @@ class Homes(dict[TopicPartition, LogDirectory]):
     """Where each log is; and, so that a new one need not count them all, how many are where."""
 
     def __setitem__(self, key: TopicPartition, directory: LogDirectory) -> None:
-        if key in self:
-            self[key].log_count -= 1
-        directory.log_count += 1
+        former = self.get(key)
         super().__setitem__(key, directory)
+        if former is not directory:
+            directory.count(1)
+            if former is not None:
+                former.count(-1)
 
     def __delitem__(self, key: TopicPartition) -> None:
-        self[key].log_count -= 1
+        former = self[key]
         super().__delitem__(key)
+        former.count(-1)
 
 
 def claim(directories: Sequence[LogDirectory], broker_id: int, cluster_id: str | None) -> str | None:

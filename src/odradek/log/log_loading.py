@@ -19,6 +19,8 @@ LEFTOVER_SUFFIXES = (DELETE_SUFFIX, STRAY_SUFFIX, FUTURE_SUFFIX)
 class Opens(Protocol):
     """What the manager of the logs does for whoever loads them."""
 
+    directories: list[LogDirectory]
+
     def open_log(
         self, directory: LogDirectory, topic_partition: TopicPartition, was_clean: bool, now_ms: int
     ) -> Recovered: ...
@@ -58,10 +60,11 @@ class LogLoading:
             # Gone before anything is loaded: a crash from here on is an unclean stop (KAFKA-10471).
             root.remove(checkpoints.CLEAN_SHUTDOWN)
             root.sync()
-        killed_epoch = directory.take_killed_epoch()
+        note = directory.take_note()
         directory.read_checkpoints(notes)
         self._ends = {}
         self._kept_all = True
+        count = 0
         for name in names:
             if name.endswith(LEFTOVER_SUFFIXES):
                 if is_unique_name(name, DELETE_SUFFIX):
@@ -72,15 +75,21 @@ class LogLoading:
             topic_partition = parse_directory_name(name)
             if topic_partition is None or not root.is_directory(name):
                 continue
+            count += 1
             if topic_partition in self._hosted.homes or topic_partition in self._hosted.ambiguous:
                 self._load_duplicate(directory, topic_partition, was_clean, now_ms, notes)
                 continue
             self._load_log(directory, topic_partition, was_clean, now_ms, notes)
-        directory.ends_are_known(self._ends)
-        if not was_clean and self._kept_all and killed_epoch >= 0:
-            directory.clean_epoch = killed_epoch
+        self._kept_all &= directory.ends_are_known(self._ends)
+        if (
+            not was_clean
+            and self._kept_all
+            and note is not None
+            and (note.directories, note.logs) == (len(self._manager.directories), count)
+        ):
+            directory.clean_epoch = note.broker_epoch
             notes.append(
-                f"log directory {directory.path}: broker epoch {killed_epoch} was killed, and the kernel has kept all that it wrote"
+                f"log directory {directory.path}: broker epoch {note.broker_epoch} was killed, and the kernel has kept all that it wrote"
             )
         return was_clean
 

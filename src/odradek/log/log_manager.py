@@ -324,7 +324,7 @@ class LogManager:
         """May be called from a thread."""
         self.refused[log.topic_partition] = error
         try:
-            self._homes[log.topic_partition].has_lost()
+            self.has_lost()
             # For want of a descriptor: then it is written with the next checkpoint.
             with suppress(StorageError):
                 self._homes[log.topic_partition].end_is_known(log.topic_partition, log.log_end_offset)
@@ -535,6 +535,8 @@ class LogManager:
         StorageError of the first log that could not be closed; by then the others are.
         """
         failed: list[tuple[str, StorageError]] = []
+        ambiguous = [duplicate for duplicates in self.ambiguous.values() for duplicate in duplicates]
+        damaged_copies = [one.directory for one in self.futures.logs.values() if one.log.failure is not None]
         for log in self._every_log():
             if log.failure is None:
                 try:
@@ -547,8 +549,12 @@ class LogManager:
         self.checkpoint_high_watermarks(high_watermarks)
         self._checkpoints.forget_cleanings_of_others()
         unclean = {path for path, _ in failed}
-        for directory in self._whole():
-            if directory.path not in unclean:
+        for directory in self._online():
+            broken = [*damaged_copies, *(self._homes[key] for key in self.refused)]
+            broken += [
+                duplicate.directory for duplicate in ambiguous if isinstance(duplicate.log, StorageError)
+            ]
+            if directory not in broken and directory.path not in unclean:
                 # With a log refused, the next start has to look at it again.
                 directory.root.replace(
                     checkpoints.CLEAN_SHUTDOWN, checkpoints.clean_shutdown_to_bytes(broker_epoch)
@@ -559,12 +565,14 @@ class LogManager:
 
     def is_run_by(self, broker_epoch: int) -> None:
         """This life is registered, as that: see `LogDirectory.is_run_by`."""
-        for directory in self._whole():
-            with suppress(StorageError):  # its disk has failed, which was told, or there is no descriptor
-                directory.is_run_by(broker_epoch)
+        if self.is_whole:
+            for directory in self.directories:
+                directory.is_run_by(broker_epoch, len(self.directories))
+        if not self.is_whole:  # since a moment ago, by another thread
+            self.has_lost()
 
     def has_lost(self) -> None:
-        """Something, somewhere: see `LogDirectory.has_lost`."""
+        """Something, somewhere: see `LogDirectory.has_lost`. In all of them, for the next life may have others of them."""
         for directory in self.directories:
             directory.has_lost()
 
@@ -597,7 +605,12 @@ class LogManager:
     def clean_epoch(self) -> int:
         """The broker epoch of the last life, if nothing was lost with it anywhere; else -1 (KIP-966)."""
         epochs = {directory.clean_epoch for directory in self.directories}
-        return epochs.pop() if len(epochs) == 1 and not self.refused and not self.offline_directories else -1
+        return epochs.pop() if len(epochs) == 1 and self.is_whole else -1
+
+    @property
+    def is_whole(self) -> bool:
+        """Nothing that lies here is known to be damaged, or out of reach."""
+        return not self.refused and not self.offline_directories
 
     @property
     def offline_directories(self) -> dict[str, StorageError]:
@@ -645,14 +658,6 @@ class LogManager:
     def _online(self) -> list[LogDirectory]:
         return [directory for directory in self.directories if directory.is_online]
 
-    def _whole(self) -> list[LogDirectory]:
-        """Those in which no log is damaged, nor a copy, as far as anybody knows."""
-        broken = [one.directory for one in self.futures.logs.values() if one.log.failure is not None]
-        broken += [self._homes[key] for key in self.refused if key in self._homes]
-        for duplicates in self.ambiguous.values():
-            broken += [one.directory for one in duplicates if isinstance(one.log, StorageError)]
-        return [directory for directory in self._online() if directory not in broken]
-
     def _logs_in(self, directory: LogDirectory) -> Iterable[tuple[TopicPartition, PartitionLog]]:
         """A copy: the loop may make and delete logs while a thread writes checkpoints."""
         in_use = [(key, log) for key, log in list(self.logs.items()) if self._homes.get(key) is directory]
@@ -661,7 +666,7 @@ class LogManager:
 
     def _failure_of(self, directory: LogDirectory) -> Callable[[StorageError], None]:
         def failed(error: StorageError) -> None:
-            directory.has_lost()
+            self.has_lost()
             for _, log in self._logs_in(directory):
                 log.fail(error)
             if self.on_directory_failure is not None:

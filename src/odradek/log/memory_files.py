@@ -27,7 +27,7 @@ from odradek.log.errors import (
     named,
     of_a_read,
 )
-from odradek.log.files import LOCK_NAME, TEMPORARY_SUFFIX, Buffer, Health
+from odradek.log.files import LOCK_NAME, TEMPORARY_SUFFIX, Buffer, Health, Mark
 
 PAGE_BYTES = 4096
 UNLIMITED = 1 << 62
@@ -43,14 +43,14 @@ class _Inode:
     """`durable` is what was last synced, which copies share; `dirty` the pages written since, and `cut_to` the least that it was
     cut to."""
 
-    __slots__ = ("cut_to", "data", "dirty", "durable", "is_marked")
+    __slots__ = ("cut_to", "data", "dirty", "durable", "mark")
 
     def __init__(self, data: Buffer = b"", durable: bytes = b"") -> None:
         self.cut_to = UNLIMITED
         self.data = bytearray(data)
         self.durable = durable
         self.dirty: set[int] = set()
-        self.is_marked = False
+        self.mark = Mark.NONE
 
     def write(self, position: int, data: Buffer) -> None:
         written = self.data
@@ -121,7 +121,7 @@ class _Inode:
         return not self.dirty and len(self.durable) == len(self.data)
 
     def after_power_cut(self, choose: Choose) -> None:
-        self.is_marked = False
+        self.mark = Mark.NONE
         self.durable = self.left_by_power_cut(choose)
         self.data = bytearray(self.durable)
         self.dirty.clear()
@@ -174,7 +174,7 @@ class _Node:
             if isinstance(node, _Node):
                 node.unmark()
             else:
-                node.is_marked = False
+                node.mark = Mark.NONE
 
     def volatile(self, path: str) -> Iterator[str]:
         """What a power cut may still change: files, also those it may bring back, and directories with a name that is not synced."""
@@ -472,19 +472,23 @@ class MemoryFile:
             # The pages are marked clean though they never reached the disk: they are lost at the next power cut,
             # and a second fsync would have nothing to do (fsyncgate).
             self._inode.dirty.clear()
-            self._inode.is_marked = False
+            self._inode.mark = Mark.NONE
             raise directory.health.fail(named(error, f"fsync of {self.name}")) from error
         if directory.disk._step("sync", self.name):
-            self._inode.is_marked = False
+            self._inode.mark = Mark.NONE
             raise directory.disk._die(f"fsync of {self.name}")
         self._inode.sync()
 
-    def mark(self, is_marked: bool) -> None:
-        if self._life == self._directory.disk.life:
-            self._inode.is_marked = is_marked
+    def drop_cached(self) -> None:
+        """After a sync the disk has what is here."""
 
-    def is_marked(self) -> bool:
-        return self._inode.is_marked
+    @property
+    def mark(self) -> Mark:
+        return self._inode.mark
+
+    def set_mark(self, mark: Mark) -> None:
+        if self._life == self._directory.disk.life:
+            self._inode.mark = mark
 
     def fileno(self) -> int:
         return -1

@@ -29,7 +29,7 @@ from odradek.log.checkpoints import (
 from odradek.log.cleaned_segment import CLEANED_SUFFIX, SWAP_SUFFIX
 from odradek.log.config import LogConfig
 from odradek.log.errors import CorruptLog, DiskFault, MissingFile
-from odradek.log.files import TEMPORARY_SUFFIX, Directory
+from odradek.log.files import TEMPORARY_SUFFIX, Directory, Mark
 from odradek.log.indexes import MAX_RELATIVE_OFFSET, TRANSACTION_ENTRY, AbortedTransaction, TransactionIndex
 from odradek.log.leader_epochs import EpochEntry, LeaderEpochs
 from odradek.log.lookups import replay
@@ -376,7 +376,7 @@ class _Opening:
             self.notes.append(f"marked as cleanly stopped, but {error.message}; recovering")
             self.was_clean = False
             return -1
-        segment.file.mark(True)
+        segment.file.set_mark(Mark.LAST)
         end_offset = segment.base_offset
         if last is not None:
             end_offset = last.next_offset
@@ -440,7 +440,10 @@ class _Opening:
                 segment.file.truncate(position)
             segment.close_handles()  # a log may have more segments than there are descriptors
             at += 1
-        self.kept_all &= not cut
+        if cut:
+            self.kept_all = False
+            self.segments[-1].file.set_mark(Mark.LAST)
+            self.segments[-1].close_handles()
         self._refuse_if_flushed(expected, f"the log ends at {expected}")
         for segment in self.segments[:-1]:
             if segment.offset_index is not None:
@@ -449,12 +452,15 @@ class _Opening:
         return expected
 
     def _flush_what_was_kept(self, segment: Segment) -> None:
-        """Before it is read: pages that could not be written to the disk may be gone from memory, and only a sync tells of them."""
-        if segment.file.is_marked():
-            segment.file.sync()
-        else:
-            self.kept_all = False
-            segment.file.mark(True)
+        """Before it is read: pages that could not be written to the disk may be gone from memory at any time, and a sync tells of them,
+        but only to one. So what is read then has to come from the disk. And the last segment has to be one that was the last."""
+        file, is_last = segment.file, segment is self.segments[-1]
+        mark = file.mark
+        if mark:
+            file.sync()
+            file.drop_cached()
+        self.kept_all &= mark is Mark.LAST if is_last else mark is not Mark.NONE
+        file.set_mark(Mark.LAST if is_last else Mark.FOLLOWED)
 
     def _trim(self, segment: Segment) -> None:
         """A log that was cut goes on in a new segment. If the power went before the cut was synced, the older file

@@ -10,7 +10,7 @@ from struct import Struct
 from typing import NamedTuple
 
 from odradek.log.errors import CorruptLog, MissingFile, StorageError
-from odradek.log.files import Directory, File
+from odradek.log.files import Directory, File, Mark
 from odradek.log.indexes import (
     MAX_RELATIVE_OFFSET,
     OFFSET_ENTRY,
@@ -169,7 +169,7 @@ class Segment:
     def _empty(cls, directory: Directory, base_offset: int, now_ms: int, file: File) -> "Segment":
         segment = cls(directory, base_offset, now_ms)
         segment._file = file
-        file.mark(True)
+        file.set_mark(Mark.LAST)
         segment.make_index_in_memory()
         segment._transactions = TransactionIndex()
         return segment

@@ -13,7 +13,7 @@ from typing import overload
 
 from odradek.log.cleaned_segment import SWAP_SUFFIX, CleanedSegment
 from odradek.log.errors import MissingFile
-from odradek.log.files import Directory
+from odradek.log.files import Directory, Mark
 from odradek.log.flushing import FlushState
 from odradek.log.prepared_files import PreparedFiles
 from odradek.log.segment import Cut, Segment
@@ -147,6 +147,8 @@ class Segments(Sequence[Segment]):
         for name in files.put():
             if name != following.name():  # what is appended to is synced by itself
                 self._flushed.name_changed(name)
+        if self._all and not self._all[-1].is_cold:  # else it was followed before
+            self._all[-1].file.set_mark(Mark.FOLLOWED)
         following.rebuilds_elsewhere = self._rebuilds_elsewhere
         self._all = (*self._all, following)
         self.active = following

@@ -143,7 +143,7 @@ class StoreSessions:
             # were found damaged, or whose directory failed: as at the start (`LogManager.clean_epoch`).
             clean_epoch = self._clean_epoch if self.registration is None else self.registration.epoch
             logs = self._broker.replicas.logs
-            if logs.refused or logs.offline_directories:
+            if not logs.is_whole:
                 clean_epoch = UNKNOWN_BROKER_EPOCH
             self._broker.registering()
             self.registration = await register(
