@@ -13,6 +13,7 @@ import pytest
 from odradek.log import files
 from odradek.log.checkpoints import (
     CLEAN_SHUTDOWN,
+    HIGH_WATERMARK,
     RECOVERY_POINT,
     RUNNING,
     Running,
@@ -258,6 +259,32 @@ def test_a_log_that_ends_before_where_it_was_committed_is_a_loss() -> None:
     position = len(disk.contents(FIRST)) - len(batch())
     del disk.contents(FIRST)[position:]  # a whole batch: what is left looks like a log that never had it
     assert start(disk).clean_epoch == -1
+
+
+@pytest.mark.parametrize("is_removed", [False, True])
+def test_a_broker_that_knows_no_notes_ran_since(is_removed: bool) -> None:
+    """Release 0.2.0, or Apache's. It leaves the note, and the marks of what it appends to; but it writes high watermarks, every five seconds."""
+    disk = MemoryDisk()
+    running(disk)
+    logs = start(disk)
+    logs.is_run_by(43)
+    root = disk.restart()
+    if is_removed:
+        root.remove(HIGH_WATERMARK)
+    else:
+        root.replace(HIGH_WATERMARK, root.read(HIGH_WATERMARK) or b"")
+    assert start(disk).clean_epoch == -1
+
+
+@pytest.mark.parametrize("by_thread", [False, True])
+def test_high_watermarks_that_were_written_are_ours(by_thread: bool) -> None:
+    disk = MemoryDisk()
+    logs = running(disk)
+    if by_thread:
+        logs.checkpoint_high_watermarks({T0: 2})
+    else:
+        logs.directories[0].high_watermarks.set(T0, 1)
+    assert start(disk).clean_epoch == 42
 
 
 @pytest.mark.parametrize("count", [1, 3])

@@ -65,7 +65,10 @@ class LogDirectory:
 
     def is_run_by(self, broker_epoch: int, directories: int) -> None:
         """Should the process be killed from here on, the next one may know that nothing was lost (decisions/0074)."""
-        self._life = broker_epoch, directories
+        with suppress(StorageError):  # else nobody will know; what goes on in the disk is told by its health
+            with self.checkpointing:
+                self.high_watermarks.be_marked()
+            self._life = broker_epoch, directories
         self._write_note()
 
     def count(self, more: int) -> None:

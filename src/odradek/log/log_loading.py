@@ -61,9 +61,10 @@ class LogLoading:
             root.remove(checkpoints.CLEAN_SHUTDOWN)
             root.sync()
         note = directory.take_note()
+        # Else one of another kind ran here since, of which nobody knows what it lost.
+        self._kept_all = directory.high_watermarks.is_marked()
         directory.read_checkpoints(notes)
         self._ends = {}
-        self._kept_all = True
         count = 0
         for name in names:
             if name.endswith(LEFTOVER_SUFFIXES):

@@ -6,11 +6,13 @@ the loop has written nothing meanwhile.
 """
 
 from collections.abc import Mapping
+from contextlib import suppress
 from threading import Lock
 
 from odradek.log import checkpoints
 from odradek.log.checkpoints import MalformedCheckpoint
-from odradek.log.files import Directory
+from odradek.log.errors import MissingFile, StorageError
+from odradek.log.files import Directory, Mark
 from odradek.log.prepared_files import PreparedFiles
 from odradek.model.ids import TopicPartition
 
@@ -56,6 +58,26 @@ class OffsetCheckpoint:
         self._root.replace(self.name, checkpoints.offsets_to_bytes(offsets))
         self.offsets, self._may_say = offsets, dict(offsets)
         self._writes += 1
+        with suppress(StorageError):  # for want of a descriptor
+            self._mark()
+
+    def _mark(self) -> None:
+        """Whoever writes it and does not know marks takes that away."""
+        self._root.apart().open(self.name, read_only=True).set_mark(Mark.LAST)
+
+    def be_marked(self) -> None:
+        """As `write`, where there is none."""
+        try:
+            self._mark()
+        except MissingFile:
+            self.write(self.offsets)
+
+    def is_marked(self) -> bool:
+        """A broker of ours wrote it last, and the kernel has had it since."""
+        try:
+            return self._root.apart().open(self.name, read_only=True).mark is Mark.LAST
+        except StorageError:
+            return False
 
     def set(self, topic_partition: TopicPartition, offset: int) -> None:
         """As `write`, of one."""
@@ -95,8 +117,9 @@ class OffsetCheckpoint:
                         **before,
                         **{key: max(offset, before.get(key, 0)) for key, offset in offsets.items()},
                     }
-                files.write(self.name, checkpoints.offsets_to_bytes(offsets))
+                file = files.write(self.name, checkpoints.offsets_to_bytes(offsets))
                 files.sync()
+                file.set_mark(Mark.LAST)
                 with lock:
                     if self._writes == writes:
                         files.put()
