@@ -23,6 +23,7 @@ from odradek.log.checkpoints import (
 from odradek.log.cleaned_segment import CleanedSegment
 from odradek.log.errors import CorruptLog, StorageError
 from odradek.log.files import Mark, OsDirectory
+from odradek.log.log_directory import MOST_NOTE_BYTES
 from odradek.log.log_manager import LogManager
 from odradek.log.memory_files import MemoryDisk
 from odradek.model.ids import TopicPartition
@@ -237,6 +238,16 @@ def test_a_log_that_was_deleted_is_not_missing() -> None:
     assert start(disk).clean_epoch == 42
 
 
+def test_a_note_is_short_however_many_logs_were_made() -> None:
+    disk = MemoryDisk()
+    logs = running(disk)
+    for _ in range(2 * MOST_NOTE_BYTES // 70):
+        logs.directories[0].count(1)
+        logs.directories[0].count(-1)
+    assert len(disk.contents(RUNNING)) < MOST_NOTE_BYTES + 200
+    assert start(disk).clean_epoch == 42
+
+
 def test_a_log_that_has_moved_is_not_missing() -> None:
     two = MemoryDisk("/a"), MemoryDisk("/b")
     logs = running(*two)
@@ -313,7 +324,7 @@ def test_a_log_directory_that_failed_leaves_no_note_in_the_others() -> None:
 def test_a_note_says_what_was_there_though_it_cannot_be_written_again() -> None:
     disk = MemoryDisk()
     logs = running(disk)
-    disk.inject("replace", errno.ENOSPC, name=RUNNING)
+    disk.inject("append", errno.ENOSPC, name=RUNNING)
     logs.get_or_create(TopicPartition("t", 1), now_ms=0)
     disk.heal()
     assert not logs.offline_directories
@@ -392,6 +403,8 @@ def test_a_note_that_cannot_be_used_up_takes_the_log_directory_away() -> None:
     ("data", "read"),
     [
         (running_to_bytes(Running(7, "this", 2, 3)), Running(7, "this", 2, 3)),
+        (b"anything\n" + running_to_bytes(Running(7, "this", 2, 3)), Running(7, "this", 2, 3)),
+        (running_to_bytes(Running(7, "this", 2, 3)) + b"\n{", None),
         (b"", None),
         (b"nonsense", None),
         (b"[]", None),

@@ -214,9 +214,9 @@ def running_to_bytes(running: Running) -> bytes:
 
 
 def read_running(data: bytes) -> Running | None:
-    """None: it is not what a broker wrote."""
+    """The last line counts. None: it is not what a broker wrote."""
     try:
-        found = json.loads(data)
+        found = json.loads(data.rpartition(b"\n")[2])
         running = Running(*(found[name] for name in _RUNNING))
     except (ValueError, KeyError, TypeError):
         return None

@@ -6,7 +6,7 @@ from threading import Lock
 from typing import NamedTuple
 
 from odradek.log import checkpoints
-from odradek.log.checkpoints import DIRECTORY_MOVES, MalformedCheckpoint, read_moves
+from odradek.log.checkpoints import DIRECTORY_MOVES, MalformedCheckpoint, Running, read_moves
 from odradek.log.errors import DirectoryOffline, NoDescriptor, StorageError, WrongDirectory
 from odradek.log.files import Directory, File, Mark
 from odradek.log.files import Lock as DirectoryLock
@@ -14,6 +14,7 @@ from odradek.log.offset_checkpoint import OffsetCheckpoint
 from odradek.model.ids import TopicPartition, number_in
 from odradek.model.topic_names import problem_with
 
+MOST_NOTE_BYTES = 1 << 16
 FUTURE_SUFFIX = "-future"  # of the directory of a log on its way into this one: see `future_logs`
 
 
@@ -26,8 +27,8 @@ class LogDirectory:
         # Broker epoch of the life that lost nothing here when it ended: it stopped in order and flushed all, or it was killed and the
         # kernel has kept all; -1: nobody knows
         self.clean_epoch = -1
-        # This life, as long as it has lost nothing: broker epoch and how many log directories it has. The note of it has a mark.
-        self._life: tuple[int, int] | None = None
+        # This life, as long as it has lost nothing, and the note of it, which has a mark.
+        self._life: Running | None = None
         self._note: File | None = None
         # Checkpoints are written by a thread, and by whoever cuts a log: who reads and changes them holds this.
         self.checkpointing = Lock()
@@ -64,33 +65,33 @@ class LogDirectory:
     # ------------------------------------------------------------------------------------------- a life that is killed
 
     def is_run_by(self, broker_epoch: int, directories: int) -> None:
-        """Should the process be killed from here on, the next one may know that nothing was lost (decisions/0074)."""
-        with suppress(StorageError):  # else nobody will know; what goes on in the disk is told by its health
+        """Should the process be killed from here on, the next one may know that nothing was lost (decisions/0074). Where that cannot be
+        written it will not; that is no reason to go without the log directory."""
+        root = self.root.apart()
+        life = self._life = Running(broker_epoch, root.boot_id(), directories, self.log_count)
+        try:
             with self.checkpointing:
                 self.high_watermarks.be_marked()
-            self._life = broker_epoch, directories
-        self._write_note()
+            root.replace(checkpoints.RUNNING, checkpoints.running_to_bytes(life), durable=False)
+            note = self._note = root.open(checkpoints.RUNNING)
+        except StorageError:
+            self.has_lost()
+            return
+        note.set_mark(Mark.LAST)
+        if self._life is not life:  # since a moment ago, by another thread
+            self.has_lost()
 
     def count(self, more: int) -> None:
         """So many logs more are here, or less: who comes next is told, for a log that somebody removes leaves no trace."""
         self.log_count += more
-        self._write_note()
-
-    def _write_note(self) -> None:
-        """Where it cannot be written who comes next will not know; that is no reason to go without the log directory."""
-        if self._life is None:
+        life, note = self._life, self._note
+        if life is None or note is None:
             return
-        epoch, directories = self._life
-        root = self.root.apart()
-        running = checkpoints.Running(epoch, root.boot_id(), directories, self.log_count)
         try:
-            root.replace(checkpoints.RUNNING, checkpoints.running_to_bytes(running), durable=False)
-            self._note = root.open(checkpoints.RUNNING)
+            if note.size_bytes > MOST_NOTE_BYTES:
+                note.truncate(0)
+            note.append(b"\n" + checkpoints.running_to_bytes(life._replace(logs=self.log_count)))
         except StorageError:
-            self.has_lost()
-            return
-        self._note.set_mark(Mark.LAST)
-        if self._life is None:  # since a moment ago, by another thread
             self.has_lost()
 
     def has_lost(self) -> None:
@@ -100,7 +101,7 @@ class LogDirectory:
         if note is not None:
             note.set_mark(Mark.NONE)
 
-    def take_note(self) -> "checkpoints.Running | None":
+    def take_note(self) -> Running | None:
         """At the start: what a life said that was killed under this kernel while it had lost nothing. Said once, for this life writes on:
         StorageError where that cannot be made sure of."""
         running = None
