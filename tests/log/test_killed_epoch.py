@@ -25,7 +25,8 @@ from odradek.log.errors import CorruptLog, StorageError
 from odradek.log.files import Mark, OsDirectory
 from odradek.log.log_directory import MOST_NOTE_BYTES
 from odradek.log.log_manager import LogManager
-from odradek.log.memory_files import MemoryDisk
+from odradek.log.memory_files import MemoryDirectory, MemoryDisk
+from odradek.log.offset_checkpoint import OffsetCheckpoint
 from odradek.model.ids import TopicPartition
 from odradek.model.settings import BrokerSettings
 from odradek.records.batch import read_header
@@ -193,6 +194,20 @@ def test_a_last_segment_that_is_missing_is_a_loss(count: int, is_flushed: bool) 
     assert start(disk).clean_epoch == (-1 if logs.refused else 43)
 
 
+@pytest.mark.parametrize("is_torn", [False, True])
+def test_of_what_recovery_has_left_the_last_segment_is_the_last(is_torn: bool) -> None:
+    disk = MemoryDisk()
+    names = rolled(disk, is_flushed=False)
+    if is_torn:
+        del disk.contents(f"t-0/{names[1]}")[-1:]
+    else:
+        disk.root.child("t-0").remove(names[1])
+    logs = start(disk)
+    assert logs.clean_epoch == -1 and logs.logs[T0].segments.active.name() == names[1 if is_torn else 0]
+    logs.is_run_by(43)
+    assert start(disk).clean_epoch == 43
+
+
 def test_a_cut_makes_another_segment_the_last() -> None:
     disk = MemoryDisk()
     rolled(disk, is_flushed=False)
@@ -305,6 +320,35 @@ def test_a_log_directory_more_or_less_is_a_loss(count: int) -> None:
     assert start(*disks[:count]).clean_epoch == -1
 
 
+def mark_of_note(disk: MemoryDisk) -> Mark:
+    found = disk.file_at(RUNNING)
+    assert found is not None
+    return found.mark
+
+
+def test_damage_that_is_found_while_notes_are_written_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By another thread, before there is a note that could be taken back."""
+    two = MemoryDisk("/a"), MemoryDisk("/b")
+    logs = running(*two)
+    log = logs.logs[T0]
+
+    def boot_id(_: MemoryDirectory) -> str:
+        log.broken(CorruptLog("damaged"))
+        return "boot-0"
+
+    monkeypatch.setattr(MemoryDirectory, "boot_id", boot_id)
+    logs.is_run_by(43)
+    assert [mark_of_note(disk) for disk in two] == [Mark.NONE, Mark.NONE]
+
+
+def test_a_loss_while_the_note_of_a_directory_is_written_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    disk = MemoryDisk()
+    (directory,) = running(disk).directories
+    monkeypatch.setattr(OffsetCheckpoint, "be_marked", lambda _: directory.has_lost())
+    directory.is_run_by(43, 1)
+    assert mark_of_note(disk) is Mark.NONE
+
+
 def test_a_log_directory_that_failed_leaves_no_note_in_the_others() -> None:
     """It is taken from log.dirs, and the others alone would say that nothing was lost."""
     two = MemoryDisk("/a"), MemoryDisk("/b")
@@ -312,6 +356,7 @@ def test_a_log_directory_that_failed_leaves_no_note_in_the_others() -> None:
     two[1].inject("sync", errno.EIO)
     with pytest.raises(StorageError):
         two[1].root.sync()
+    assert mark_of_note(two[0]) is Mark.NONE
     assert start(two[0]).clean_epoch == -1
     logs = start(*two)
     two[1].inject("sync", errno.EIO)

@@ -229,10 +229,9 @@ class Homes(dict[TopicPartition, LogDirectory]):
     def __setitem__(self, key: TopicPartition, directory: LogDirectory) -> None:
         former = self.get(key)
         super().__setitem__(key, directory)
-        if former is not directory:
-            directory.count(1)
-            if former is not None:
-                former.count(-1)
+        directory.count(1)
+        if former is not None:
+            former.count(-1)
 
     def __delitem__(self, key: TopicPartition) -> None:
         former = self[key]
