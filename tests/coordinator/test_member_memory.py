@@ -268,6 +268,24 @@ def test_a_group_goes_on_where_more_than_there_may_be_was_loaded(monkeypatch: py
     assert bench.coordinator.shard.held_bytes == held_by(bench.coordinator.shard)
 
 
+def test_a_small_classic_member_of_a_group_of_kip_848_goes_on_where_more_than_there_may_be_was_loaded(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It says what it owns whenever it joins again, and that is more when another member has gone."""
+    bench = Bench()
+    classic, _ = bench.new_member(protocols={"range": subscription()})
+    assert bench.call(join("B"), 1).error_code == 0
+    monkeypatch.setattr(member_memory, "MOST_BYTES", 1)
+    monkeypatch.setattr(member_memory, "MOST_BYTES_OF_NEW", 1)
+
+    owned = {"range": subscription(owned={"t": [0, 1, 2, 3]})}
+    again = bench.answers.pop(bench.join(classic, protocols=owned))
+    assert again.error_code == 0  # type: ignore[attr-defined]
+    large = {"range": owned["range"] + bytes(LEAST_OF_A_MEMBER)}
+    assert bench.answers.pop(bench.join(classic, protocols=large)).error_code == FULL  # type: ignore[attr-defined]
+    assert bench.coordinator.shard.held_bytes == held_by(bench.coordinator.shard)
+
+
 def test_a_static_member_that_restarts_is_back_where_there_is_no_room(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -340,6 +358,19 @@ def test_assignments_on_their_way_to_the_log_count_and_those_of_others_are_not_k
     assert enter(bench, "b", {"range": b"x" * 450 * KB}) == FULL
     bench.commit()
     assert not shard.brought and shard.held_bytes == held_by(shard) > 1_000 * KB
+
+
+def test_what_a_static_member_brings_that_is_back_counts_until_its_fate_is_known() -> None:
+    bench = Bench()
+    joined: Any = bench.answers.pop(bench.join(instance="i"))
+    synced = bench.sync(joined.member_id, joined.generation_id, {joined.member_id: b"x"})
+    assert bench.answers.pop(synced).error_code == 0  # type: ignore[attr-defined]
+    bench.held = True
+    back = bench.join(instance="i", protocols={"range": READS_T, "other": LARGE["range"]})
+    shard = bench.coordinator.shard
+    assert shard.held_bytes == held_by(shard) > 300 * KB
+    bench.step_late()
+    assert bench.answers.pop(back).error_code and shard.held_bytes > 300 * KB  # type: ignore[attr-defined]
 
 
 def test_what_a_member_is_to_read_instead_is_refused_where_there_is_no_room(

@@ -22,7 +22,13 @@ from odradek.coordinator.consumer_records import (
     TargetEpochRecord,
     TargetRecord,
 )
-from odradek.coordinator.member_memory import BYTES_OF_A_MEMBER, of_assignment, of_names, of_protocols
+from odradek.coordinator.member_memory import (
+    BYTES_OF_A_MEMBER,
+    LEAST_OF_A_MEMBER,
+    of_assignment,
+    of_names,
+    of_protocols,
+)
 
 NO_EPOCH = GroupEpoch(0, 0)
 NEW = Current(0, 0, MemberState.STABLE, NOTHING, NOTHING)  # a member that has been told nothing
@@ -189,11 +195,12 @@ class ConsumerImage:
 
 
 def size_bytes_of(subscriber: Subscriber) -> int:
-    """Of memory, about."""
+    """Of memory, about, as it counts."""
     one = subscriber
     said = (one.instance_id, one.rack_id, one.client_id, one.regex, one.assignor)
     protocols = one.classic.protocols if one.classic is not None else ()
-    return BYTES_OF_A_MEMBER + of_names(filter(None, said)) + of_names(one.topics) + of_protocols(protocols)
+    names = of_names(filter(None, said)) + of_names(one.topics)
+    return max(LEAST_OF_A_MEMBER, BYTES_OF_A_MEMBER + names + of_protocols(protocols))
 
 
 def _add(counts: dict[str, int], name: str, by: int) -> None:

@@ -220,7 +220,8 @@ def return_static(shard: Shard, group: ClassicGroup, joining: Joining, now_ms: i
             group.group_id, group.generation, instance_id, old_id, joining.new_id, joining, stored
         )
         group.returning = stored
-        shard.append([GroupRecord(GroupKey(group.group_id), stored)], after)
+        record = GroupRecord(GroupKey(group.group_id), stored)
+        shard.append([record], after, brought_bytes=of_protocols(joining.protocols))
         return
     _take_place(shard, group, old_id, joining.new_id, joining)
     _rejoin(shard, group, group.members[joining.new_id], joining, now_ms)
