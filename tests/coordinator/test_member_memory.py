@@ -444,6 +444,25 @@ def test_of_a_turn_on_its_way_only_what_it_adds_counts() -> None:
     assert shard.held_bytes == 0
 
 
+def test_an_id_that_goes_unused_takes_no_other_one_of_its_group_with_it() -> None:
+    bench = Bench()
+    kept = bench.call(join_request(), 9)
+    bench.call(join_request(session_ms=6_000), 9)
+    left = bench.call(join_request(), 9)
+    bench.wait(6_000)
+    bench.leave(left.member_id)
+    entered = bench.answers.pop(bench.join(kept.member_id))
+    assert (entered.error_code, entered.member_id) == (0, kept.member_id)  # type: ignore[attr-defined]
+
+
+def test_an_id_that_goes_unused_takes_nobody_with_it_who_waits_for_the_first_generation() -> None:
+    bench = Bench(initial_rebalance_delay_ms=60_000)
+    assert enter(bench, "g", {"range": READS_T}) == 0
+    bench.call(join_request(session_ms=6_000), 9)
+    bench.wait(6_000)
+    assert (bench.state(), len(bench.group.members)) == ("PreparingRebalance", 1)
+
+
 def test_a_group_that_had_members_outlives_the_ids_that_nobody_used() -> None:
     bench = Bench()
     (member,) = bench.stable(1)
