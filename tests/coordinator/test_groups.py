@@ -89,6 +89,17 @@ def test_a_superseded_join_and_a_superseded_sync_are_answered() -> None:
     assert second_sync not in bench.answers
 
 
+def test_a_leader_that_asks_again_while_its_assignment_is_stored_is_told_that_one() -> None:
+    bench = Bench(held=True)
+    member, call = bench.new_member()
+    generation: int = bench.answers.pop(call).generation_id  # type: ignore[attr-defined]
+    bench.sync(member, generation, {member: b"first"})
+    again = bench.sync(member, generation, {member: b"second"})
+    assert len(bench.waiting) == 1
+    bench.commit()
+    assert bench.answers.pop(again).assignment == b"first"  # type: ignore[attr-defined]
+
+
 @pytest.mark.parametrize("missing", ["protocol_type", "protocol_name"])
 def test_from_version_5_on_a_sync_names_the_protocol_of_its_group(missing: str) -> None:
     """KIP-559; as Apache 3.9.1, which looks at nothing else before."""
