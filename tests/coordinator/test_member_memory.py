@@ -17,6 +17,7 @@ from odradek.coordinator.member_memory import (
 from odradek.coordinator.shard import Shard
 from odradek.model.error_codes import ErrorCode
 from odradek.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
+from odradek.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 from tests.coordinator.consumers import beat, join, subscription
 from tests.coordinator.groups import READS_T, Bench, join_request
 
@@ -37,16 +38,18 @@ def held_by(shard: Shard) -> int:
     """Looked at one by one, what is counted as it comes and goes."""
     found = sum(shard.brought.values())
     for group in shard.groups.values():
+        names = len(group.group_id) + len(group.protocol_type or "")
         found += sum(
-            max(LEAST_OF_A_MEMBER, one.weighed() + len(one.assignment)) for one in group.members.values()
+            max(LEAST_OF_A_MEMBER, one.weighed() + names + len(one.assignment))
+            for one in group.members.values()
         )
         found += sum(
             member_memory.BYTES_OF_AN_ID + len(group.group_id) + len(name) for name in group.pending_ids
         )
     for stored in shard.stored.groups.values():
         found += sum(len(one.subscription) + len(one.assignment) for one in stored.members)
-    for image in shard.stored.consumer_groups.values():
-        found += sum(size_bytes_of(one) + len(name) for name, one in image.members.items())
+    for group_id, image in shard.stored.consumer_groups.items():
+        found += sum(len(group_id) + size_bytes_of(one) + len(name) for name, one in image.members.items())
         found += sum(map(of_assignment, image.targets.values()))
         found += sum(
             of_assignment(one.assigned) + of_assignment(one.revoking) for one in image.current.values()
@@ -497,3 +500,49 @@ def test_a_static_member_that_is_back_counts_with_its_new_id() -> None:
     group = bench.group
     group.rename(next(iter(group.members)), "x" * 1_000)
     assert shard.held_bytes == held_by(shard)
+
+
+def test_long_names_of_groups_count_with_their_members() -> None:
+    """Of 32 kB each, in groups that a client makes up, they took eight times as much as there may be."""
+    bench = Bench(initial_rebalance_delay_ms=60_000)
+    shard = bench.coordinator.shard
+    long = "x" * 30 * KB
+    asked = [bench.ask(join_request(group=f"{number}{long}"), 3) for number in range(100)]
+    answers = [bench.answers.pop(call, None) for call in asked]
+    assert 25 < answers.count(None) < 35
+    assert shard.held_bytes == held_by(shard)
+    bench.wait(300_000)
+    assert shard.held_bytes == held_by(shard) < 100 * KB
+
+    typed = join_request(group="typed")
+    typed.protocol_type = long
+    bench.ask(typed, 3)
+    assert shard.held_bytes == held_by(shard) > 30 * KB
+
+
+def test_long_names_of_groups_of_kip_848_count_with_their_members() -> None:
+    bench = Bench()
+    shard = bench.coordinator.shard
+    requests = [join("a") for _ in range(100)]
+    for number, request in enumerate(requests):
+        request.group_id = f"{number}{'x' * 30 * KB}"
+    errors = [bench.call(request, 1).error_code for request in requests]
+    assert 25 < errors.count(0) < 35 and set(errors) == {0, WAIT}
+    assert shard.held_bytes == held_by(shard)
+
+
+def test_who_waits_keeps_nothing_of_its_request_that_nobody_asks_for() -> None:
+    """The request is kept to be refused, should that be; eight megabytes of a member that is no leader were kept with it."""
+    bench = Bench(initial_rebalance_delay_ms=0)
+    first = bench.call(join_request(), 3)
+    joining = join_request()
+    joining.reason = "x" * 30_000
+    waits = bench.ask(joining, 3)
+    bench.join(first.member_id)
+    second: Any = bench.answers.pop(waits)
+    rows = [SyncGroupRequestAssignment(member_id="z", assignment=b"z" * 8_000 * KB)]
+    syncing = SyncGroupRequest(
+        group_id="g", generation_id=second.generation_id, member_id=second.member_id, assignments=rows
+    )
+    assert bench.ask(syncing, 4) not in bench.answers
+    assert (syncing.assignments, joining.reason) == ([], None)

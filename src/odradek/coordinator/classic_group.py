@@ -88,6 +88,11 @@ class ClassicGroup:
         return _held_by(self.members.values())
 
     @property
+    def _name_bytes(self) -> int:
+        """Each may have 32 kB, in a group of one member, and a request that waits has them once more."""
+        return len(self.group_id) + len(self.protocol_type or "")
+
+    @property
     def joined(self) -> int:
         return sum(1 for member in self.members.values() if member.join is not None)
 
@@ -185,6 +190,7 @@ class ClassicGroup:
         if not self.members:
             self.protocol_type = protocol_type
         self.members[member.member_id] = member
+        member.size_bytes += self._name_bytes
         self.held.size_bytes += _held_by((member,))
         _count(self.offered, member.protocols, 1)
         if member.instance_id is not None:
@@ -295,13 +301,14 @@ class ClassicGroup:
         self.generation = stored.generation
         self.protocol = stored.protocol
         self.members = {one.member_id: member_from(one, stored.protocol) for one in stored.members}
-        self.held.size_bytes += self.size_bytes
         self.offered = {}
         for member in self.members.values():
+            member.size_bytes += self._name_bytes
             _count(self.offered, member.protocols, 1)
         self.static_members = {
             one.instance_id: one.member_id for one in stored.members if one.instance_id is not None
         }
+        self.held.size_bytes += self.size_bytes
         self.leader = stored.leader if stored.leader in self.members else next(iter(self.members), None)
         self.state = GroupState.STABLE if self.members else GroupState.EMPTY
         self.state_since_ms = stored.state_since_ms

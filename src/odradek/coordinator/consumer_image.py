@@ -131,8 +131,8 @@ class ConsumerImage:
         match record:
             case EpochRecord(_, value):
                 self.epoch, self.metadata_hash = value or NO_EPOCH
-            case MemberRecord(_, member_id, value):
-                self._replay_member(member_id, value)
+            case MemberRecord(group_id, member_id, value):
+                self._replay_member(group_id, member_id, value)
             case TargetEpochRecord(_, value):
                 self.assignment_epoch = value or 0
             case TargetRecord(_, member_id, value):
@@ -151,17 +151,18 @@ class ConsumerImage:
             case _:
                 pass  # metadata of partitions, as 3.9 kept it
 
-    def _replay_member(self, member_id: str, value: Subscriber | None) -> None:
+    def _replay_member(self, group_id: str, member_id: str, value: Subscriber | None) -> None:
         before = self.members.pop(member_id, None)
+        name_bytes = len(group_id) + len(member_id)
         if before is not None:
             self._count(before, -1)
-            self.held_bytes -= size_bytes_of(before) + len(member_id)
+            self.held_bytes -= size_bytes_of(before) + name_bytes
             if before.instance_id is not None and self.static_members.get(before.instance_id) == member_id:
                 del self.static_members[before.instance_id]
         if value is not None:
             self.members[member_id] = value
             self._count(value, 1)
-            self.held_bytes += size_bytes_of(value) + len(member_id)
+            self.held_bytes += size_bytes_of(value) + name_bytes
             if value.instance_id is not None:
                 self.static_members[value.instance_id] = member_id
 

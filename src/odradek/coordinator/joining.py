@@ -53,6 +53,7 @@ class Joining:
 
 def join_group(shard: Shard, asked: Asked, request: JoinGroupRequest, now_ms: int) -> None:
     protocols = tuple((one.name, bytes(one.metadata)) for one in request.protocols)
+    request.reason = None  # of whoever waits the request is kept, to be refused
     joining = Joining(asked, request, protocols, Parked(asked.call, asked.version))
     settings = shard.settings
     if not request.group_id:

@@ -64,7 +64,7 @@ class Member:
         # Ids it had before it came back to a stable group, as long as it comes back once more: later ones name them.
         self.returned_from: frozenset[str] = frozenset()
         self.session_ends_at_ms = 0
-        self.size_bytes = self.weighed()  # of memory, about, beside its assignment
+        self.size_bytes = self.weighed()  # of memory, about, beside its assignment; in a group, with the names of that
         self.session_timer_at_ms: int | None = None  # the earliest timer that looks at it
 
     @property
@@ -77,7 +77,7 @@ class Member:
         return max(LEAST_OF_A_MEMBER, self.size_bytes + len(self.assignment))
 
     def weighed(self) -> int:
-        """What `size_bytes` is."""
+        """What `size_bytes` is without a group."""
         names = len(self.member_id) + len(self.instance_id or "") + len(self.client.client_id)
         return BYTES_OF_A_MEMBER + names + of_protocols(self.protocols)
 

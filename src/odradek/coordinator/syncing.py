@@ -53,6 +53,7 @@ def sync_group(shard: Shard, asked: Asked, request: SyncGroupRequest, now_ms: in
     if member.sync is not None:  # as with a second JoinGroup: the first is nobody's any more
         shard.answer(member.sync.call, sync_refused(ErrorCode.NOT_COORDINATOR))
     member.sync = Parked(asked.call, asked.version)
+    request.assignments = []  # of whoever waits the request is kept, to be refused
     if is_to_assign:
         after = AssignmentStored(group.group_id, group.generation, assignments)
         record = GroupRecord(GroupKey(group.group_id), group.as_stored(now_ms, assignments))
