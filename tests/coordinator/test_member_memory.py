@@ -13,6 +13,7 @@ from odradek.coordinator.member_memory import (
     MemberMemory,
     of_assignment,
     of_names,
+    of_text,
 )
 from odradek.coordinator.shard import Shard
 from odradek.model.error_codes import ErrorCode
@@ -38,18 +39,18 @@ def held_by(shard: Shard) -> int:
     """Looked at one by one, what is counted as it comes and goes."""
     found = sum(shard.brought.values())
     for group in shard.groups.values():
-        names = len(group.group_id) + len(group.protocol_type or "")
+        names = of_text(group.group_id, group.protocol_type or "")
         found += sum(
             max(LEAST_OF_A_MEMBER, one.weighed() + names + len(one.assignment))
             for one in group.members.values()
         )
         found += sum(
-            member_memory.BYTES_OF_AN_ID + len(group.group_id) + len(name) for name in group.pending_ids
+            member_memory.BYTES_OF_AN_ID + of_text(group.group_id, name) for name in group.pending_ids
         )
     for stored in shard.stored.groups.values():
         found += sum(len(one.subscription) + len(one.assignment) for one in stored.members)
     for group_id, image in shard.stored.consumer_groups.items():
-        found += sum(len(group_id) + size_bytes_of(one) + len(name) for name, one in image.members.items())
+        found += sum(of_text(group_id, name) + size_bytes_of(one) for name, one in image.members.items())
         found += sum(map(of_assignment, image.targets.values()))
         found += sum(
             of_assignment(one.assigned) + of_assignment(one.revoking) for one in image.current.values()
@@ -230,19 +231,27 @@ def test_a_group_with_offsets_outlives_the_ids_that_nobody_used() -> None:
     assert bench.state() == "Empty"
 
 
-@pytest.mark.parametrize("size_bytes", [100, LEAST_OF_A_MEMBER])
+@pytest.mark.parametrize(
+    "filling",
+    [
+        pytest.param(("", 100), id="little"),
+        pytest.param(("", LEAST_OF_A_MEMBER), id="metadata"),
+        pytest.param(("x" * 8 * KB + "\N{GRINNING FACE}", 0), id="a name of four bytes a letter"),
+    ],
+)
 def test_a_member_costs_about_what_it_is_counted_for(
-    size_bytes: int, monkeypatch: pytest.MonkeyPatch
+    filling: tuple[str, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Traced, of groups with one small member each."""
+    """Traced, of groups with one member each."""
     monkeypatch.undo()
+    name, size_bytes = filling
     bench = Bench(initial_rebalance_delay_ms=60_000)
     count = 500
     tracemalloc.start()
     try:
         before, _ = tracemalloc.get_traced_memory()
         for number in range(count):
-            enter(bench, f"group {number}", {"range": bytes(number % 7 + size_bytes)})
+            enter(bench, f"group {number}", {f"range{name[number % 7 :]}": bytes(number % 7 + size_bytes)})
         after, _ = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()

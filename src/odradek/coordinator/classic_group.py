@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Mapping
 
 from odradek.coordinator.group_states import GroupState, check_transition
 from odradek.coordinator.member import Member, Parked, Protocols, member_from
-from odradek.coordinator.member_memory import LEAST_OF_A_MEMBER, Held, of_protocols
+from odradek.coordinator.member_memory import LEAST_OF_A_MEMBER, Held, of_protocols, of_text
 from odradek.coordinator.records import StoredGroup
 from odradek.coordinator.subscription import CONSUMER, topics_of_all
 from odradek.model.error_codes import ErrorCode
@@ -90,7 +90,7 @@ class ClassicGroup:
     @property
     def _name_bytes(self) -> int:
         """Each may have 32 kB, in a group of one member, and a request that waits has them once more."""
-        return len(self.group_id) + len(self.protocol_type or "")
+        return of_text(self.group_id, self.protocol_type or "")
 
     @property
     def joined(self) -> int:
@@ -240,7 +240,7 @@ class ClassicGroup:
         member = self.members.pop(old_id)
         parked = member.join, member.sync
         member.join = member.sync = None
-        self._grow(member, len(new_id) - len(old_id))
+        self._grow(member, of_text(new_id) - of_text(old_id))
         member.member_id = new_id
         self.members[new_id] = member
         assert member.instance_id is not None, "only a static member comes back under another id"

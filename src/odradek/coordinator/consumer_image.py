@@ -28,6 +28,7 @@ from odradek.coordinator.member_memory import (
     of_assignment,
     of_names,
     of_protocols,
+    of_text,
 )
 
 NO_EPOCH = GroupEpoch(0, 0)
@@ -153,7 +154,7 @@ class ConsumerImage:
 
     def _replay_member(self, group_id: str, member_id: str, value: Subscriber | None) -> None:
         before = self.members.pop(member_id, None)
-        name_bytes = len(group_id) + len(member_id)
+        name_bytes = of_text(group_id, member_id)
         if before is not None:
             self._count(before, -1)
             self.held_bytes -= size_bytes_of(before) + name_bytes

@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from odradek.coordinator.member_memory import BYTES_OF_A_MEMBER, LEAST_OF_A_MEMBER, of_protocols
+from odradek.coordinator.member_memory import BYTES_OF_A_MEMBER, LEAST_OF_A_MEMBER, of_protocols, of_text
 from odradek.coordinator.records import StoredMember
 
 Protocols = tuple[tuple[str, bytes], ...]  # name and metadata, the member's favourite first
@@ -64,7 +64,7 @@ class Member:
         # Ids it had before it came back to a stable group, as long as it comes back once more: later ones name them.
         self.returned_from: frozenset[str] = frozenset()
         self.session_ends_at_ms = 0
-        self.size_bytes = self.weighed()  # of memory, about, beside its assignment; in a group, with the names of that
+        self.size_bytes = self.weighed()  # of memory, about, beside its assignment; with its group's names
         self.session_timer_at_ms: int | None = None  # the earliest timer that looks at it
 
     @property
@@ -78,7 +78,7 @@ class Member:
 
     def weighed(self) -> int:
         """What `size_bytes` is without a group."""
-        names = len(self.member_id) + len(self.instance_id or "") + len(self.client.client_id)
+        names = of_text(self.member_id, self.instance_id or "", self.client.client_id)
         return BYTES_OF_A_MEMBER + names + of_protocols(self.protocols)
 
     def metadata_of(self, protocol: str | None) -> bytes:

@@ -57,12 +57,17 @@ class MemberMemory:
         )
 
 
+def of_text(*texts: str) -> int:
+    """At most: each letter takes four bytes where one is beyond U+FFFF (PEP 393)."""
+    return sum(len(text) if text.isascii() else 4 * len(text) for text in texts)
+
+
 def of_names(names: Iterable[str]) -> int:
-    return sum(BYTES_OF_A_NAME + len(name) for name in names)
+    return sum(BYTES_OF_A_NAME + of_text(name) for name in names)
 
 
 def of_protocols(protocols: Iterable[tuple[str, bytes]]) -> int:
-    return sum(2 * BYTES_OF_A_NAME + len(name) + len(metadata) for name, metadata in protocols)
+    return sum(2 * BYTES_OF_A_NAME + of_text(name) + len(metadata) for name, metadata in protocols)
 
 
 def of_assignment(assignment: Mapping[bytes, tuple[int, ...]]) -> int:

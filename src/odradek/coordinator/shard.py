@@ -16,7 +16,7 @@ from odradek.coordinator.effects import Answer, Append, Effects, Producer
 from odradek.coordinator.events import Asked
 from odradek.coordinator.later import Later, Make
 from odradek.coordinator.member import Member, Parked
-from odradek.coordinator.member_memory import BYTES_OF_AN_ID, Held, MemberMemory
+from odradek.coordinator.member_memory import BYTES_OF_AN_ID, Held, MemberMemory, of_text
 from odradek.coordinator.offsets import NO_PRODUCER
 from odradek.coordinator.records import CoordinatorRecord, GroupRecord, OffsetKey, OffsetRecord
 from odradek.coordinator.settings import GroupSettings
@@ -225,14 +225,14 @@ class Shard:
         group.pending_ids[member_id] = until_ms
         self.pending_ids += 1
         self.pending_bytes += len(group.group_id) + len(member_id)
-        self._held.size_bytes += BYTES_OF_AN_ID + len(group.group_id) + len(member_id)
+        self._held.size_bytes += BYTES_OF_AN_ID + of_text(group.group_id, member_id)
         self.timers.arm(until_ms, Kind.PENDING_ID, group.group_id, member_id)
 
     def forget_id(self, group: ClassicGroup, member_id: str) -> None:
         del group.pending_ids[member_id]
         self.pending_ids -= 1
         self.pending_bytes -= len(group.group_id) + len(member_id)
-        self._held.size_bytes -= BYTES_OF_AN_ID + len(group.group_id) + len(member_id)
+        self._held.size_bytes -= BYTES_OF_AN_ID + of_text(group.group_id, member_id)
 
     # ----------------------------------------------------------------------------------------------- memory
 
