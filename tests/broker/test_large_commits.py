@@ -1,6 +1,7 @@
 """A commit of more bytes than any batch takes is refused for each of its partitions, without its metadata being read."""
 
 import tracemalloc
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -95,6 +96,19 @@ def test_each_partition_hears_why_and_nothing_is_committed(world: World) -> None
         assert found["ü"] == [too_large, too_large, too_long, *[too_large] * 4_500]
     assert fetched(world, 1, "g") == {"g": (0, [])}
     assert code_of(world.call(1, commit(5), 8)) == 0
+
+
+def test_a_commit_of_as_many_bytes_as_a_batch_may_have_is_read(tmp_path: Path) -> None:
+    world = World(tmp_path, message_max_bytes=str(2 * LEAST_BYTES))
+    world.lead(1, isr=(1,), replicas=(1,), is_new=True)
+    world[1].broker.controller_status(True, 1, world.now_ms)
+    ready(world)
+    commits, topic, partition, _ = OF_COMMITS[0]
+    request = filled(commits, topic, partition, ["y" * 2_000] * 4_500)
+    assert LEAST_BYTES < len(request.encode(9)) < 2 * LEAST_BYTES
+    asked = world.send(1, request, 9)
+    world.settle()
+    assert set(codes(asked.message)["ü"]) == {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
 
 
 def test_long_names_are_no_reason(world: World) -> None:
