@@ -201,6 +201,18 @@ def test_what_has_a_reason_is_read_however_large(
     assert isinstance(answer, CloseConnection) and "reason for" not in answer.reason
 
 
+def test_partitions_that_are_known_are_a_reason(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (core, row_limits):
+        monkeypatch.setattr(module, "LEAST_BYTES", LARGE)
+    broker = world[1].broker
+    broker.broker_settings_changed(BrokerSettings({"message.max.bytes": "0"}), world.now_ms)
+    world.notify_metadata()
+    most = LARGE + row_limits.BYTES_OF_A_PARTITION * broker.metadata.partition_count
+    assert most > LARGE
+    answer = give(world, ApiKey.JOIN_GROUP, LAST[ApiKey.JOIN_GROUP], b"\xff" * most)
+    assert isinstance(answer, CloseConnection) and "reason for" not in answer.reason
+
+
 @pytest.mark.parametrize("version", [8, 9])
 def test_a_produce_may_be_large_and_its_names_may_not(
     world: World, version: int, monkeypatch: pytest.MonkeyPatch
