@@ -7,6 +7,7 @@ from odradek.coordinator.consumer_protocol import FIRST_WITH_OWNED, Subscription
 from odradek.coordinator.effects import Append
 from odradek.coordinator.events import AppendFailed, Asked, Committed, Event, Tick, TransactionEnded, Unloaded
 from odradek.coordinator.group_coordinator import GroupCoordinator
+from odradek.coordinator.kept_memory import KeptMemory, memory_of_groups
 from odradek.coordinator.loading import Loaded
 from odradek.coordinator.member import Client
 from odradek.coordinator.member_memory import MemberMemory
@@ -37,8 +38,16 @@ READS_T = write_subscription(Subscription(FIRST_WITH_OWNED, ("t",), {}))
 class Bench:
     """`held`: appends are kept until `commit` or `fail`; else they are committed at once."""
 
-    def __init__(self, *, held: bool = False, memory: MemberMemory | None = None, **settings: Any) -> None:
+    def __init__(
+        self,
+        *,
+        held: bool = False,
+        memory: MemberMemory | None = None,
+        kept: KeptMemory | None = None,
+        **settings: Any,
+    ) -> None:
         self.memory = MemberMemory() if memory is None else memory
+        self.kept = memory_of_groups() if kept is None else kept
         self.settings = GroupSettings(**{"initial_rebalance_delay_ms": 0, **settings})
         self.now_ms = START_MS
         self.log: list[tuple[bytes, bytes | None, int]] = []
@@ -135,7 +144,7 @@ class Bench:
 
     def _coordinator(self, stored: Stored) -> GroupCoordinator:
         return GroupCoordinator(
-            self.settings, self.topics, stored, self.now_ms, self.topics, memory=self.memory
+            self.settings, self.topics, stored, self.now_ms, self.topics, self.memory, self.kept
         )
 
     # ---------------------------------------------------------------------------------------------- requests

@@ -13,6 +13,7 @@ from odradek.model.error_codes import ErrorCode
 from odradek.protocol.messages.delete_groups import DeleteGroupsRequest
 from odradek.protocol.messages.join_group import JoinGroupResponse
 from tests.coordinator.groups import GROUP, Bench
+from tests.coordinator.test_kept_memory import kept_by
 from tests.coordinator.test_member_memory import held_by
 
 ERRORS = st.sampled_from(
@@ -120,9 +121,10 @@ class AnyOrder(RuleBasedStateMachine):
         assert _offsets(memory) == _offsets(loaded)
 
     @invariant()
-    def what_members_take_is_counted_as_it_comes_and_goes(self) -> None:
+    def what_members_and_groups_take_is_counted_as_it_comes_and_goes(self) -> None:
         shard = self.bench.coordinator.shard
         assert shard.held_bytes == held_by(shard)
+        assert shard.kept_bytes == kept_by(shard)
         assert self.bench.memory.size_bytes in (shard.held_bytes, 0), (
             "0: nothing has happened since it was loaded"
         )

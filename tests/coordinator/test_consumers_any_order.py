@@ -14,6 +14,7 @@ from odradek.coordinator.effects import Append
 from odradek.model.error_codes import ErrorCode
 from tests.coordinator.consumers import beat, described, join, told
 from tests.coordinator.groups import Bench
+from tests.coordinator.test_kept_memory import kept_by
 from tests.coordinator.test_member_memory import held_by
 
 TOPICS = ("t", "u")
@@ -154,6 +155,7 @@ def test_no_partition_has_two_owners_and_in_the_end_each_has_one(seed: int) -> N
         world.turn()
         shard = world.bench.coordinator.shard
         assert shard.held_bytes == held_by(shard)
+        assert shard.kept_bytes == kept_by(shard)
     world.settle()
 
     group = described(world.bench)

@@ -7,6 +7,7 @@ import pytest
 from odradek.coordinator import adding, transaction_timeouts
 from odradek.coordinator.append_errors import UNDECIDED
 from odradek.coordinator.events import AppendFailed, Asked, Committed, Tick, Unloaded
+from odradek.coordinator.kept_memory import KeptMemory, memory_of_transactions
 from odradek.coordinator.later import Later
 from odradek.coordinator.loading import Loaded
 from odradek.coordinator.member import Client
@@ -56,7 +57,15 @@ Stored = TransactionState
 class Bench:
     """A coordinator with a log of its own: what it appends is committed when the test says so."""
 
-    def __init__(self, *, held: bool = False, transaction_version: int = 0, **settings: int) -> None:
+    def __init__(
+        self,
+        *,
+        held: bool = False,
+        transaction_version: int = 0,
+        kept: KeptMemory | None = None,
+        **settings: int,
+    ) -> None:
+        self.kept = memory_of_transactions() if kept is None else kept
         self.settings = TransactionSettings(**settings)
         self.transaction_version = transaction_version
         self.now_ms = START_MS
@@ -81,6 +90,7 @@ class Bench:
             loaded.stored,
             self.now_ms,
             lambda: self.transaction_version,
+            self.kept,
         )
 
     def take_id(self) -> int | None:
@@ -90,6 +100,7 @@ class Bench:
         self.step(Unloaded())
         self.waiting.clear()
         self.markers.clear()
+        self.coordinator.tables()
         self.coordinator = self.load()
         self.step(Tick())
 

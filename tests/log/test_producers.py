@@ -274,6 +274,19 @@ def test_a_follower_takes_every_producer_and_forgets_the_silent_ones(
     assert [producer.producer_id for producer in log.producers.all()] == [9]
 
 
+def test_markers_of_producers_that_nobody_knows_are_written_and_bring_no_more_of_them(
+    log: PartitionLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(producers, "MOST_PRODUCERS", 2)
+    produce(log, idempotent(0, producer_id=1, is_transactional=True))
+    for producer_id in (2, 3, 4):
+        produce(log, marker(commit=True, producer_id=producer_id), from_coordinator=True)
+    assert log.log_end_offset == 4
+    assert log.producers.ids() == [1, 2]
+    produce(log, marker(commit=True, producer_id=1), from_coordinator=True)
+    assert log.producers.first_undecided_offset is None, "who is known ends its transaction"
+
+
 def test_a_producer_whose_records_lie_in_the_future_expires_as_others_do(log: PartitionLog) -> None:
     produce(log, idempotent(0, at=NOW + 10**9))
     assert log.producers.expire(NOW + 999, 1000) == []

@@ -11,6 +11,7 @@ from odradek.coordinator.consumer_image import ConsumerImage
 from odradek.coordinator.effects import Append
 from odradek.coordinator.events import TopicsDeleted, TransactionEnded
 from odradek.coordinator.group_coordinator import GroupCoordinator
+from odradek.coordinator.kept_memory import memory_of_groups
 from odradek.coordinator.loading import Loaded
 from odradek.coordinator.member_memory import MemberMemory
 from odradek.coordinator.records import GroupRecord, OffsetRecord, StoredGroup, decode, encode
@@ -48,6 +49,7 @@ class GroupShards(CoordinatorShards[GroupCoordinator]):
     def __init__(self, **common: Any) -> None:
         super().__init__(**common)
         self.memory = MemberMemory()
+        self.kept = memory_of_groups()
 
     def transaction_ended(
         self, index: int, offset: int, producer_id: int, *, is_commit: bool, now_ms: int
@@ -75,7 +77,7 @@ class GroupShards(CoordinatorShards[GroupCoordinator]):
         stored: Stored = shard.load.loaded.stored
         settings = _group_settings(self._settings(), shard.partition)
         topics = Topics(self._metadata)
-        coordinator = GroupCoordinator(settings, topics, stored, now_ms, topics, self.memory)
+        coordinator = GroupCoordinator(settings, topics, stored, now_ms, topics, self.memory, self.kept)
         return coordinator, f"{len(stored.groups) + len(stored.consumer_groups)} groups"
 
     def _is_large(self, shard: Shard[GroupCoordinator]) -> bool:

@@ -7,6 +7,7 @@ from odradek.broker.coordinator_load import Load
 from odradek.broker.coordinator_shards import CoordinatorShards, Shard, TopicSizes
 from odradek.broker.producer_ids import ProducerIds
 from odradek.broker.transaction_markers import TransactionMarkers
+from odradek.coordinator.kept_memory import memory_of_transactions
 from odradek.coordinator.loading import Loaded
 from odradek.coordinator.stored_transactions import StoredTransactions
 from odradek.coordinator.transaction_coordinator import TransactionCoordinator
@@ -36,6 +37,7 @@ class TransactionShards(CoordinatorShards[TransactionCoordinator]):
         **common: Any,
     ) -> None:
         super().__init__(**common)
+        self.kept = memory_of_transactions()
         self._transaction_version = transaction_version
         self._producer_ids = producer_ids
         self._markers = markers
@@ -56,6 +58,7 @@ class TransactionShards(CoordinatorShards[TransactionCoordinator]):
             stored,
             now_ms,
             self._transaction_version,
+            self.kept,
         )
         return coordinator, f"{len(stored.by_id)} transactional ids"
 

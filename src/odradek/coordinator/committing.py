@@ -10,6 +10,7 @@ from odradek.coordinator.effects import RECORD_OVERHEAD_BYTES, Producer
 from odradek.coordinator.events import Asked
 from odradek.coordinator.group_states import COMMIT, GroupState
 from odradek.coordinator.later import MOST_OFFSETS, made
+from odradek.coordinator.offsets import NO_PRODUCER
 from odradek.coordinator.partitioning import utf16_units
 from odradek.coordinator.records import NEVER_EXPIRES, CommittedOffset, OffsetKey, OffsetRecord
 from odradek.coordinator.shard import Shard
@@ -153,9 +154,14 @@ def _commit(
         return after.answer(shard, outcomes)
     if size_bytes > shard.settings.max_append_bytes:
         return after.failed(shard, ErrorCode.MESSAGE_TOO_LARGE, now_ms)
+    keys, values = zip(*records, strict=True)
+    producer_id = NO_PRODUCER if producer is None else producer.producer_id
+    more_bytes = shard.offsets.more_bytes(group_id, keys, values, producer_id)
+    if not shard.has_room_to_keep(group_id, more_bytes, now_ms):
+        return after.failed(shard, ErrorCode.COORDINATOR_NOT_AVAILABLE, now_ms)
     if group_id not in shard.consumer_groups:
         shard.group(group_id, now_ms)
-    shard.append(records, after, producer)
+    shard.append(records, after, producer, kept_bytes=more_bytes)
     return None
 
 

@@ -159,6 +159,9 @@ def _begin(draft: Draft, request: ConsumerGroupHeartbeatRequest) -> None:
         raise _refused(ErrorCode.GROUP_ID_NOT_FOUND, f"Consumer group {request.group_id} {found}.")
     if classic is not None:
         upgrade(draft, classic)
+    elif not draft.shard.has_room_to_keep(request.group_id, 0, draft.now_ms):
+        why = "Groups and their offsets take as much memory of this broker as they may."
+        raise _refused(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, why)
 
 
 def _owned(request: ConsumerGroupHeartbeatRequest) -> Assignment | None:

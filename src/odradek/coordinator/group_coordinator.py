@@ -34,6 +34,7 @@ from odradek.coordinator.fetching import offset_fetch
 from odradek.coordinator.group_states import GroupState
 from odradek.coordinator.heartbeats import heartbeat
 from odradek.coordinator.joining import join_group
+from odradek.coordinator.kept_memory import KeptMemory, memory_of_groups
 from odradek.coordinator.leaving import leave_group
 from odradek.coordinator.member_memory import MemberMemory
 from odradek.coordinator.rebalance import (
@@ -102,11 +103,17 @@ class GroupCoordinator:
         now_ms: int,
         ids: TopicIds | None = None,
         memory: MemberMemory | None = None,
+        kept: KeptMemory | None = None,
     ) -> None:
-        """`topics`: how many partitions each has, as it is known at any moment. `stored`: what the log holds. `memory`: of all
-        coordinators of a broker."""
+        """`topics`: how many partitions each has, as it is known at any moment. `stored`: what the log holds. `memory`, `kept`: of
+        all coordinators of a broker."""
         self.shard = Shard(
-            settings, topics, stored, NoTopicIds() if ids is None else ids, memory or MemberMemory()
+            settings,
+            topics,
+            stored,
+            NoTopicIds() if ids is None else ids,
+            memory or MemberMemory(),
+            kept or memory_of_groups(),
         )
         self._take_over(now_ms)
         self.expiry = Expiry(self.shard, now_ms)
@@ -131,7 +138,7 @@ class GroupCoordinator:
             case Unloaded():
                 self._unload(now_ms)
         self._go_on(now_ms)
-        shard.tell_memory(shard.held_bytes)
+        shard.tell_memory(shard.held_bytes, shard.kept_bytes)
         return shard.take_effects()
 
     def next_deadline_ms(self) -> int | None:
@@ -149,7 +156,7 @@ class GroupCoordinator:
         three members in 70 ms. Nothing is asked of them any more."""
         shard = self.shard
         shard.is_forgotten = True
-        shard.tell_memory(0)
+        shard.tell_memory(0, 0)
         groups: list[dict[Any, Any]] = [shard.groups, shard.consumer_groups]
         stored: list[dict[Any, Any]] = [shard.stored.groups, shard.stored.consumer_groups]
         return [*groups, *stored, *shard.offsets.by_group.values()]

@@ -76,7 +76,10 @@ def join_group(shard: Shard, asked: Asked, request: JoinGroupRequest, now_ms: in
         return _turn_away(shard, group, joining, now_ms)
     if not group.supports(request.protocol_type, protocols):
         return joining.refuse(shard, ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
-    if not _has_memory(shard, group, joining, now_ms):
+    has_memory = shard.has_room_to_keep(group.group_id, 0, now_ms) and _has_memory(
+        shard, group, joining, now_ms
+    )
+    if not has_memory:
         return joining.refuse(shard, ErrorCode.COORDINATOR_NOT_AVAILABLE)
     if request.member_id:
         _join_with_id(shard, group, joining, now_ms)

@@ -6,6 +6,7 @@ from operator import attrgetter
 from typing import Any, NamedTuple
 
 from odradek.coordinator.committed_together import Run
+from odradek.coordinator.kept_memory import BYTES_OF_AN_OFFSET, FREE_METADATA, of_text
 from odradek.coordinator.records import CommittedOffset, OffsetKey
 
 Place = tuple[str, int]  # topic and partition
@@ -13,6 +14,8 @@ NO_PRODUCER = -1
 _new: Any = tuple.__new__
 _group: Callable[[OffsetKey], str] = attrgetter("group")
 _place: Callable[[OffsetKey], Place] = attrgetter("topic", "partition")
+_metadata: Callable[[CommittedOffset], str] = attrgetter("metadata")
+_committed: Callable[["Stood"], CommittedOffset] = attrgetter("committed")
 
 
 class Stood(NamedTuple):
@@ -32,6 +35,7 @@ class Seen(NamedTuple):
 class Offsets:
     def __init__(self) -> None:
         self.by_group: dict[str, dict[Place, Stood]] = {}
+        self.size_bytes = 0  # memory of those and of `pending`, as it counts for `kept_memory`
         # Producer id -> group -> place: committed by an open transaction.
         self.pending: dict[int, dict[str, dict[Place, Stood]]] = {}
         # Group -> place: in which open transactions.
@@ -43,11 +47,10 @@ class Offsets:
         """One record, at `position` in the log."""
         place = key.topic, key.partition
         if producer_id != NO_PRODUCER and value is not None:
-            held = self.pending.setdefault(producer_id, {}).setdefault(key.group, {})
             _hold(self._pending_places, key.group, place, producer_id)
-            held[place] = Stood(value, position)
+            self._put(self.pending.setdefault(producer_id, {}), key.group, {place: Stood(value, position)})
         elif value is not None:
-            self.by_group.setdefault(key.group, {})[place] = Stood(value, position)
+            self._put(self.by_group, key.group, {place: Stood(value, position)})
         else:
             self._drop(self.by_group, key.group, place)
             for producer in list(self._pending_places.get(key.group, {}).get(place, ())):
@@ -59,7 +62,7 @@ class Offsets:
         """What `apply` does with each of its records, without a step of Python a record."""
         places = zip(repeat(run.topic), run.partitions, strict=False)
         stood = map(_new, repeat(Stood), zip(run.values, run.positions, strict=True))
-        self.by_group.setdefault(run.group, {}).update(zip(places, stood, strict=True))
+        self._put(self.by_group, run.group, dict(zip(places, stood, strict=True)))
 
     def apply_all(
         self, keys: Sequence[OffsetKey], values: Sequence[CommittedOffset], position: int, producer_id: int
@@ -70,23 +73,39 @@ class Offsets:
         )
         group = keys[0].group
         if producer_id == NO_PRODUCER:
-            self.by_group.setdefault(group, {}).update(stood)
+            self._put(self.by_group, group, stood)
             return
-        held = self.pending.setdefault(producer_id, {}).setdefault(group, {})
         for place in stood:
             _hold(self._pending_places, group, place, producer_id)
-        held.update(stood)
+        self._put(self.pending.setdefault(producer_id, {}), group, stood)
 
     def end_transaction(self, producer_id: int, *, is_commit: bool) -> None:
         """A marker: what stands later in the log than a plain commit of the same partition replaces it."""
         for group, held in self.pending.pop(producer_id, {}).items():
-            for place, stood in held.items():
+            self.size_bytes -= _weight(map(_committed, held.values()))
+            for place in held:
                 _let_go(self._pending_places, group, place, producer_id)
-                if not is_commit:
-                    continue
-                committed = self.by_group.setdefault(group, {})
-                if place not in committed or committed[place].position < stood.position:
-                    committed[place] = stood
+            if is_commit:
+                committed = self.by_group.get(group, {})
+                later = {
+                    place: stood
+                    for place, stood in held.items()
+                    if place not in committed or committed[place].position < stood.position
+                }
+                self._put(self.by_group, group, later)
+
+    def more_bytes(
+        self, group: str, keys: Iterable[OffsetKey], values: Sequence[CommittedOffset], producer_id: int
+    ) -> int:
+        """Memory that these will take beside what there is of their places. What an open transaction holds goes with that, so it
+        is not asked for more than the same commit without one; but a second of them for a place is."""
+        stood = self.by_group.get(group, {})
+        places = list(map(_place, keys))
+        if producer_id != NO_PRODUCER:
+            held = self._pending_places.get(group, {})
+            places = [one for one in places if not held.get(one, {}).keys() - {producer_id}]
+        known = filter(None, map(stood.get, places))
+        return _weight(values) - _weight(map(_committed, known))
 
     def of(self, group: str, place: Place) -> CommittedOffset | None:
         stood = self.by_group.get(group, {}).get(place)
@@ -140,11 +159,30 @@ class Offsets:
     def is_in_flight(self, group: str, place: Place) -> bool:
         return any(place in places for places in self._in_flight.get(group, {}).values())
 
-    @staticmethod
-    def _drop(of: dict[str, dict[Place, Stood]], group: str, place: Place) -> None:
+    def _put(self, of: dict[str, dict[Place, Stood]], group: str, stood: dict[Place, Stood]) -> None:
+        if not stood:
+            return
+        places = of.setdefault(group, {})
+        before = filter(None, map(places.get, stood))
+        self.size_bytes += _weight(map(_committed, stood.values())) - _weight(map(_committed, before))
+        places.update(stood)
+
+    def _drop(self, of: dict[str, dict[Place, Stood]], group: str, place: Place) -> None:
         places = of.get(group)
-        if places is not None and places.pop(place, None) is not None and not places:
+        stood = None if places is None else places.pop(place, None)
+        if places is None or stood is None:
+            return
+        self.size_bytes -= _weight((stood.committed,))
+        if not places:
             del of[group]
+
+
+def _weight(values: Iterable[CommittedOffset]) -> int:
+    texts = list(map(_metadata, values))
+    size_bytes = BYTES_OF_AN_OFFSET * len(texts)
+    if max(map(len, texts), default=0) > FREE_METADATA:
+        size_bytes += sum(max(of_text(one) - FREE_METADATA, 0) for one in texts)
+    return size_bytes
 
 
 def _hold(of: dict[str, dict[Place, dict[int, None]]], group: str, place: Place, producer_id: int) -> None:

@@ -14,6 +14,7 @@ from odradek.coordinator.classic_group import ClassicGroup
 from odradek.coordinator.consumer_group import MEMBER_DEADLINES, ConsumerGroup
 from odradek.coordinator.effects import Answer, Append, Effects, Producer
 from odradek.coordinator.events import Asked
+from odradek.coordinator.kept_memory import KeptMemory, Part, of_group
 from odradek.coordinator.later import Later, Make
 from odradek.coordinator.member import Member, Parked
 from odradek.coordinator.member_memory import BYTES_OF_AN_ID, Held, MemberMemory, of_text
@@ -54,6 +55,7 @@ class Shard:
         stored: Stored,
         ids: TopicIds,
         memory: MemberMemory,
+        kept: KeptMemory,
     ) -> None:
         self.settings = settings
         self.topics = topics  # topic -> how many partitions it has
@@ -79,6 +81,11 @@ class Shard:
         self._held = Held()  # by members of classic groups, ids that were given, and what is on its way
         self.brought: dict[int, int] = {}  # append -> bytes of memory that members brought with it
         self._told_bytes = 0  # of `_memory`
+        # Of `kept_memory`: classic groups, and offsets on their way.
+        self._kept = Part(kept)
+        self._bytes_of_groups = 0
+        self._on_their_way = 0
+        self.kept_by_append: dict[int, int] = {}
         self._in_flight: dict[int, tuple[Append, After]] = {}
         # Whoever waited was told so; the records may be committed yet.
         self._late: dict[int, tuple[Append, After]] = {}
@@ -116,7 +123,9 @@ class Shard:
         producer: Producer | None = None,
         *,
         brought_bytes: int = 0,
+        kept_bytes: int = 0,
     ) -> int:
+        """Bytes of memory that these will take: of members, and of offsets."""
         self._append_count += 1
         append = Append(self._append_count, tuple(records), producer)
         assert append.records, "an append without records would never be committed"
@@ -127,6 +136,9 @@ class Shard:
         if brought_bytes > 0:
             self.brought[append.append_id] = brought_bytes
             self._held.size_bytes += brought_bytes
+        if kept_bytes > 0:
+            self.kept_by_append[append.append_id] = kept_bytes
+            self._on_their_way += kept_bytes
         self._appends.append(append)
         return append.append_id
 
@@ -180,6 +192,7 @@ class Shard:
 
     def _came(self, append: Append, *, is_late: bool = False) -> None:
         self._held.size_bytes -= self.brought.pop(append.append_id, 0)
+        self._on_their_way -= self.kept_by_append.pop(append.append_id, 0)
         self.offsets.came(append.append_id, _offset_keys(append))
         for group_id in _groups_of(append):
             _less(self.busy, group_id)
@@ -209,6 +222,7 @@ class Shard:
         if self.groups.get(group.group_id) is group:
             return
         self.groups[group.group_id] = group
+        self._bytes_of_groups += of_group(group.group_id)
         self._held.size_bytes += group.size_bytes
         group.held = self._held
 
@@ -218,6 +232,7 @@ class Shard:
             self.forget_id(group, member_id)
         if self.groups.get(group.group_id) is group:
             del self.groups[group.group_id]
+            self._bytes_of_groups -= of_group(group.group_id)
             self._held.size_bytes -= group.size_bytes
             group.held = Held()
 
@@ -253,8 +268,26 @@ class Shard:
             self.say(line)
         return False
 
-    def tell_memory(self, held_bytes: int) -> None:
+    @property
+    def kept_bytes(self) -> int:
+        """Memory of groups and offsets."""
+        stored = self.stored.bytes_of_consumer_groups + self.stored.offsets.size_bytes
+        return self._bytes_of_groups + stored + self._on_their_way
+
+    def has_room_to_keep(self, group_id: str, more_bytes: int, now_ms: int) -> bool:
+        """For a group, if it is not there yet, and for so much of its offsets. If not, the operator is told."""
+        if group_id not in self.groups and group_id not in self.consumer_groups:
+            more_bytes += of_group(group_id)
+        if self._kept.has_room(more_bytes, self.kept_bytes):
+            return True
+        line = self._kept.refuse(now_ms)
+        if line is not None:
+            self.say(line)
+        return False
+
+    def tell_memory(self, held_bytes: int, kept_bytes: int) -> None:
         """What others are to know of it."""
+        self._kept.tell(kept_bytes)
         self._memory.size_bytes += held_bytes - self._told_bytes
         self._told_bytes = held_bytes
 

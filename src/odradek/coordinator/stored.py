@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 
 from odradek.coordinator.committed_together import committed_together
 from odradek.coordinator.consumer_image import ConsumerImage
+from odradek.coordinator.kept_memory import of_group
 from odradek.coordinator.offsets import Offsets
 from odradek.coordinator.records import CoordinatorRecord, GroupRecord, OffsetRecord, StoredGroup
 from odradek.records.batch import BatchHeader
@@ -15,18 +16,23 @@ class Stored:
         self.consumer_groups: dict[str, ConsumerImage] = {}
         self.offsets = Offsets()
         self.held_bytes = 0  # memory of members, as it counts for `member_memory`
+        self.bytes_of_consumer_groups = 0  # and of the groups alone, for `kept_memory`
 
     def replay(self, record: CoordinatorRecord, position: int, producer_id: int) -> None:
         """The record at this offset of the log; the last value of a key wins, and no value removes it."""
         if isinstance(record, OffsetRecord):
             self.offsets.apply(record.key, record.value, position, producer_id)
         elif not isinstance(record, GroupRecord):
-            image = self.consumer_groups.setdefault(record.group, ConsumerImage())
+            image = self.consumer_groups.get(record.group)
+            if image is None:
+                image = self.consumer_groups[record.group] = ConsumerImage()
+                self.bytes_of_consumer_groups += of_group(record.group)
             self.held_bytes -= image.held_bytes
             image.replay(record)
             self.held_bytes += image.held_bytes
             if image.is_bare:
                 del self.consumer_groups[record.group]
+                self.bytes_of_consumer_groups -= of_group(record.group)
         else:
             before = self.groups.pop(record.key.group, None)
             self.held_bytes += _held_by(record.value) - _held_by(before)

@@ -13,6 +13,7 @@ from odradek.coordinator.adding import add_offsets, add_partitions
 from odradek.coordinator.ending import end_txn
 from odradek.coordinator.events import AppendFailed, Asked, Committed, Tick, Unloaded
 from odradek.coordinator.initialising import init_producer_id
+from odradek.coordinator.kept_memory import KeptMemory, memory_of_transactions
 from odradek.coordinator.stored_transactions import StoredTransactions
 from odradek.coordinator.transaction_effects import MarkersWritten, TransactionEffects
 from odradek.coordinator.transaction_listing import describe_transactions, list_transactions
@@ -55,9 +56,12 @@ class TransactionCoordinator:
         stored: StoredTransactions,
         now_ms: int,
         transaction_version: TransactionVersion = lambda: 0,
+        kept: KeptMemory | None = None,
     ) -> None:
-        """`topics`: how many partitions each has, as it is known at any moment. `stored`: what the log holds."""
-        self.room = Room(settings, topics, take_producer_id, stored, transaction_version)
+        """`topics`: how many partitions each has, as it is known at any moment. `stored`: what the log holds. `kept`: of all
+        coordinators of a broker."""
+        memory = kept or memory_of_transactions()
+        self.room = Room(settings, topics, take_producer_id, stored, transaction_version, memory)
         self.time_outs = TimeOuts(self.room, now_ms)
         self.expiry = Expiry(self.room, now_ms)
         self._to_take_over = list(reversed(stored.prepared))
@@ -87,6 +91,7 @@ class TransactionCoordinator:
                 room.fail_all(ErrorCode.NOT_LEADER_OR_FOLLOWER, now_ms)
         if room.incomplete and self._again_at_ms is None:
             self._again_at_ms = now_ms + COMPLETE_AGAIN_MS
+        room.tell_memory(room.kept_bytes)
         return room.take_effects()
 
     def next_deadline_ms(self) -> int | None:
@@ -101,6 +106,7 @@ class TransactionCoordinator:
 
     def tables(self) -> list[dict[Any, Any]]:
         """What is to be emptied when others coordinate these."""
+        self.room.tell_memory(0)
         return [self.room.stored.by_id]
 
     def limit_appends(self, most_bytes: int) -> None:

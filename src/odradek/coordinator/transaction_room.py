@@ -10,6 +10,7 @@ from typing import NamedTuple, Protocol
 
 from odradek.coordinator.append_errors import UNDECIDED
 from odradek.coordinator.effects import Answer
+from odradek.coordinator.kept_memory import KeptMemory, Part
 from odradek.coordinator.later import Later
 from odradek.coordinator.offsets import NO_PRODUCER
 from odradek.coordinator.stored_transactions import StoredTransactions
@@ -60,10 +61,13 @@ class Beginner(After, Protocol):
 class Writing:
     """Records on their way to the log. `after` None: whoever waited was told that it is `UNDECIDED`."""
 
-    __slots__ = ("after", "last_epoch", "records")
+    __slots__ = ("after", "kept_bytes", "last_epoch", "records")
 
-    def __init__(self, records: tuple[TransactionRecord, ...], last_epoch: int, after: After) -> None:
+    def __init__(
+        self, records: tuple[TransactionRecord, ...], last_epoch: int, after: After, kept_bytes: int
+    ) -> None:
         self.records = records
+        self.kept_bytes = kept_bytes
         self.last_epoch = last_epoch
         self.after: After | None = after
 
@@ -76,6 +80,7 @@ class Room:
         take_producer_id: TakeProducerId,
         stored: StoredTransactions,
         transaction_version: TransactionVersion,
+        kept: KeptMemory,
     ) -> None:
         self.settings = settings
         self.transaction_version = transaction_version
@@ -86,6 +91,9 @@ class Room:
         self.last_epochs: dict[str, int] = {}
         self.unmarked: dict[str, set[tuple[str, int]]] = {}  # prepared: partitions without their marker
         self.incomplete: dict[str, None] = {}  # all have theirs, and that could not be written
+        # Of `kept_memory`, beside what is stored: what the records that are being written will take.
+        self._kept = Part(kept)
+        self._on_their_way = 0
         self.waiting: Waiting[Beginner] = Waiting(settings.markers_wait_ms)
         self._pending: dict[str, TransactionRecord] = {}
         self._in_flight: dict[int, Writing] = {}
@@ -130,8 +138,25 @@ class Room:
         )
         if is_too_long or size_bytes > self.settings.max_append_bytes:
             return after.failed(self, ErrorCode.MESSAGE_TOO_LARGE, now_ms)
+        if not self._has_room(TransactionRecord(transactional_id, value)):
+            line = self._kept.refuse(now_ms)
+            if line is not None:
+                self.say(line)
+            return after.failed(self, ErrorCode.COORDINATOR_NOT_AVAILABLE, now_ms)
         self._append((TransactionRecord(transactional_id, value),), last_epoch, after)
         return None
+
+    def _has_room(self, record: TransactionRecord) -> bool:
+        return self._kept.has_room(self.stored.more_bytes(record), self.kept_bytes)
+
+    @property
+    def kept_bytes(self) -> int:
+        """Memory of ids and partitions."""
+        return self.stored.size_bytes + self._on_their_way
+
+    def tell_memory(self, kept_bytes: int) -> None:
+        """What others are to know of it."""
+        self._kept.tell(kept_bytes)
 
     def remove(self, transactional_ids: list[str], after: After) -> None:
         self._append(tuple(TransactionRecord(name, None) for name in transactional_ids), NO_EPOCH, after)
@@ -141,7 +166,9 @@ class Room:
         assert self._pending.keys().isdisjoint(going), "an id has one append on its way at most"
         self._pending.update(going)
         self._append_count += 1
-        self._in_flight[self._append_count] = Writing(records, last_epoch, after)
+        kept_bytes = max(0, *map(self.stored.more_bytes, records))
+        self._on_their_way += kept_bytes
+        self._in_flight[self._append_count] = Writing(records, last_epoch, after, kept_bytes)
         self._appends.append(TransactionAppend(self._append_count, records))
 
     def committed(self, append_id: int, base_offset: int, now_ms: int) -> None:
@@ -191,6 +218,7 @@ class Room:
 
     def _came(self, writing: Writing) -> list[str]:
         """The ids that it has records of."""
+        self._on_their_way -= writing.kept_bytes
         names = list(dict.fromkeys(record.transactional_id for record in writing.records))
         for name in names:
             del self._pending[name]
@@ -261,7 +289,9 @@ class Room:
         partitions goes by itself: were the batch too large, the end could not be written either."""
         first = self.waiting.first(transactional_id)
         begun = None if first is None else first.begins(self, ended, now_ms)
-        if begun is None or 2 * size_bytes_of(begun.value.partitions) > self.settings.max_append_bytes:
+        if begun is None or not self._has_room(TransactionRecord(transactional_id, begun.value)):
+            return None
+        if 2 * size_bytes_of(begun.value.partitions) > self.settings.max_append_bytes:
             return None
         self.waiting.take_first(transactional_id)
         return begun

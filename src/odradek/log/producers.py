@@ -239,7 +239,10 @@ class Producers:
     def note_marker(
         self, header: BatchHeader, marker: EndTransaction, offset: int, now_ms: int
     ) -> EndedTransaction | None:
-        """A marker was written at `offset`. The transaction it ended, unless that was empty."""
+        """A marker was written at `offset`. The transaction it ended, unless that was empty: of who is not known, and there is no
+        room for, nothing is remembered, as anybody may send markers and none is refused."""
+        if header.producer_id not in self._by_id and not self._has_room(now_ms):
+            return None
         producer = self._heard(header, now_ms)
         first_offset = producer.transaction_first_offset
         producer.transaction_first_offset = NO_OFFSET

@@ -51,6 +51,26 @@ FAMILIES = table(
         "Times that a member had to wait for others to go, for there was no memory for what it brings.",
     ),
     Family(
+        "odradek_groups_memory_bytes",
+        "gauge",
+        "Memory that groups and their committed offsets take, about; who brings more has to wait where it comes to 512 MiB.",
+    ),
+    Family(
+        "odradek_groups_refused_total",
+        "counter",
+        "Times that a new group, or a commit that brings more than before, had to wait: there was no memory for it.",
+    ),
+    Family(
+        "odradek_transactional_ids_memory_bytes",
+        "gauge",
+        "Memory that transactional ids and partitions of their transactions take, about; who brings more has to wait where it comes to 256 MiB.",
+    ),
+    Family(
+        "odradek_transactional_ids_refused_total",
+        "counter",
+        "Times that a new transactional id, or a transaction of more partitions, had to wait: there was no memory for it.",
+    ),
+    Family(
         "kafka_consumergroup_members",
         "gauge",
         "Members of a group.",
@@ -97,6 +117,12 @@ def collect(seen: Seen) -> Iterator[str]:
     memory_of_members = seen.broker.groups.memory
     yield one(FAMILIES["odradek_group_members_memory_bytes"], memory_of_members.size_bytes)
     yield one(FAMILIES["odradek_group_members_refused_total"], memory_of_members.refused)
+    for name, kept in (
+        ("groups", seen.broker.groups.kept),
+        ("transactional_ids", seen.broker.transactions.kept),
+    ):
+        yield one(FAMILIES[f"odradek_{name}_memory_bytes"], kept.size_bytes)
+        yield one(FAMILIES[f"odradek_{name}_refused_total"], kept.refused)
     for state in {state.value for state in (*GroupState, *ConsumerGroupState)}:
         yield one(FAMILIES[f"{prefix}groups{state.lower()}"], states[state])
     yield from pieces(FAMILIES["kafka_consumergroup_members"], members)
