@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 
 from odradek.broker import fetch_sessions, row_limits
+from odradek.broker.answers import Reply
 from odradek.broker.fetch_sessions import INT32_MAX, MIN_EVICTION_MS, WantedPartition
+from odradek.broker.handlers import fetch
 from odradek.broker.request import ConnectionInfo
 from odradek.log.partition_log import PartitionLog
 from odradek.log.reading import LogRead
@@ -611,6 +613,38 @@ def test_sessions_have_so_many_partitions_between_them_and_no_more(
     late.fetch((T, 0, 0), (T, 1, 0), (U, 0, 0))
     assert late.session_id > 0
     assert third.fetch().message.error_code == ErrorCode.NONE
+
+
+@pytest.mark.parametrize("is_large", [False, True])
+def test_fetches_without_a_session_that_there_is_no_room_for_wait_outside(
+    world: World, monkeypatch: pytest.MonkeyPatch, is_large: bool
+) -> None:
+    """One of 14 kB took 1.2 MB for as long as its sender liked, over each of any number of connections."""
+    monkeypatch.setattr(fetch_sessions, "MOST_PARTITIONS", 5)
+    if is_large:
+        monkeypatch.setattr(fetch, "LARGE_BYTES", 0)
+    first, second = (Reader(world, max_wait_ms=60_000, min_bytes=1 << 20) for _ in range(2))
+    first.session_epoch = second.session_epoch = -1
+    wanted = (T, 0, 0), (T, 1, 0), (U, 0, 0)
+    waits = first.fetch(*wanted)
+    refused = second.fetch(*wanted)
+    world.advance(1)
+    assert not waits.is_answered
+    message = refused.message
+    assert (message.error_code, message.throttle_time_ms) == (ErrorCode.NONE, fetch.WAIT_OUTSIDE_MS)
+    assert rows(refused).keys() == {T_0, T_1, U_0}, "what there is, it is told"
+    assert isinstance(refused.result, Reply)
+    assert refused.result.throttle_time_ms == fetch.WAIT_OUTSIDE_MS, (
+        "its connection is not read from meanwhile"
+    )
+
+    world[1].broker.connection_closed(first.connection, world.now_ms)
+    again = second.fetch(*wanted)
+    world.advance(1)
+    assert not again.is_answered, "what the first one had is free"
+    world.advance(61_000)
+    assert again.message.throttle_time_ms == 0
+    assert not world[1].broker.fetch_sessions._partitions
 
 
 def test_a_follower_puts_out_consumers_sessions_when_partitions_have_no_room(

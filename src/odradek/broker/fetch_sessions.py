@@ -16,7 +16,8 @@ from odradek.replication.waiting import Reader
 
 # A session nobody used for this long makes room for a new one.
 MIN_EVICTION_MS = 120_000
-# Of all sessions together. Each takes some 400 bytes, and who fetches may name what there is not.
+# Of all sessions together, and of fetches without one while they wait. Each takes some 400 to 600 bytes, and who fetches may name
+# what there is not.
 MOST_PARTITIONS = 250_000
 CLOSED_AT_ONCE = 2_000
 NO_SESSION = 0
@@ -307,8 +308,7 @@ class FetchSessionCache:
 
     def _let_go(self, session: FetchSession) -> None:
         del self._sessions[session.id]
-        self._partitions -= session.counted
-        session.counted = 0
+        self.takes_back(session)
 
     def has_room(self, *, for_follower: bool, now_ms: int) -> bool:
         """Makes room if it may: by a session long unused, or for a follower by a consumer's."""
@@ -334,6 +334,18 @@ class FetchSessionCache:
                 self._let_go(session)
                 return False
         return True
+
+    def lends(self, session: FetchSession) -> bool:
+        """Whether a consumer's fetch without a session may wait: there is room for all that it wants, until `takes_back`."""
+        if self._partitions + len(session.wanted) - session.counted > MOST_PARTITIONS:
+            return False
+        self._partitions += len(session.wanted) - session.counted
+        session.counted = len(session.wanted)
+        return True
+
+    def takes_back(self, session: FetchSession) -> None:
+        self._partitions -= session.counted
+        session.counted = 0
 
     def add(self, session: FetchSession) -> None:
         self._sessions[session.id] = session

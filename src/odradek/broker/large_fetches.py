@@ -174,8 +174,9 @@ class LargeFetch(FetchWait):
         other = LargeFetch(self.broker, self.version, self.body, self.session, self.connection)
         other.error = other.so_far = None
         other.rest = []
-        other.limits, other.max_bytes, other.rack, other.park = (
+        other.limits, other.throttle_ms, other.max_bytes, other.rack, other.park = (
             self.limits,
+            self.throttle_ms,
             self.max_bytes,
             self.rack,
             self.park,

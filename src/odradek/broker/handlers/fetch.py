@@ -83,6 +83,8 @@ _FORESEEN = frozenset(
 MOST_AT_ONCE = 2_000
 # Fewer bytes than these name no more partitions: a row has 28 and more; before version 9, which adds the leader epoch, 16.
 LARGE_BYTES, LARGE_BYTES_BEFORE = 25 * MOST_AT_ONCE, 16 * MOST_AT_ONCE
+# As long as consumers wait by default (fetch.max.wait.ms), where there is no memory for more that wait here.
+WAIT_OUTSIDE_MS = 500
 HAS_NEW_LEADER = (NOT_LEADER, int(ErrorCode.FENCED_LEADER_EPOCH))
 
 
@@ -221,6 +223,7 @@ class FetchWait(ParkedFetch):
         "park",
         "rack",
         "session",
+        "throttle_ms",
         "version",
     )
 
@@ -244,6 +247,7 @@ class FetchWait(ParkedFetch):
         self.has_newer_high_watermark = False  # for a follower: a mark it does not know yet
         self.is_filled = False  # there is no room for the next batch: the others come first next time
         self.held_until_ms = -1  # for a follower: when a throttle lets go of what it wants
+        self.throttle_ms = 0  # what its answer says, and its connection keeps to
         self.limits: ClientLimits | None = None  # for a consumer: its quotas, where there are any
         self.connection = connection
         # Of a consumer that is to be sent to a replica there; empty: nobody is, or it did not say.
@@ -277,6 +281,15 @@ class FetchWait(ParkedFetch):
     def deadline_ms(self, now_ms: int) -> int:
         """Of one that came just now and has been looked at."""
         wait_ms = self.body.max_wait_ms
+        session = self.session
+        if (
+            session.id == NO_SESSION
+            and session.replica_id < 0
+            and not self.broker.fetch_sessions.lends(session)
+        ):
+            # Its reader waits instead, which takes no memory here.
+            self.throttle_ms = min(wait_ms, WAIT_OUTSIDE_MS)
+            return now_ms
         if self.has_newer_high_watermark:
             wait_ms = min(wait_ms, HIGH_WATERMARK_WAIT_MS)
         return now_ms + wait_ms if self.held_until_ms < 0 else min(now_ms + wait_ms, self.held_until_ms)
@@ -385,6 +398,7 @@ class FetchWait(ParkedFetch):
         if self.connection.parked is self:
             self.connection.parked = None
         if session.id == NO_SESSION:
+            self.broker.fetch_sessions.takes_back(session)
             session.close()
 
     # ------------------------------------------------------------------------------------------ gathering
@@ -650,6 +664,7 @@ class FetchWait(ParkedFetch):
         buffers: list[Buffer] = encode_response(
             self.version,
             session_id=session.id,
+            throttle_time_ms=self.throttle_ms,
             responses=list(rows.items()),
             node_endpoints=self._endpoints(rows) if self.version >= FIRST_WITH_LEADERS else (),
         )
@@ -693,7 +708,7 @@ class FetchWait(ParkedFetch):
                 del pending[wanted]
                 pending[wanted] = None
         session.is_full = False
-        return Reply(buffers)
+        return Reply(buffers, self.throttle_ms)
 
     def _held_up(self, wait_ms: int, now_ms: int) -> Reply:
         """KIP-219: an answer without partitions. What there is to say stays to be said; a session that would begin
