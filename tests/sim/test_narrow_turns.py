@@ -22,6 +22,7 @@ LIMITS = {
     "broker.handlers.describe_producers": ("MOST_AT_ONCE",),
     "broker.handlers.find_coordinator": ("KEYS_AT_ONCE",),
     "broker.handlers.list_offsets": ("ROWS_AT_ONCE",),
+    "broker.handlers.offset_fetch": ("GROUPS_AT_ONCE",),
     "broker.handlers.offset_for_leader_epoch": ("ROWS_AT_ONCE",),
     "broker.handlers.produce": ("MOST_REFUSED_AT_ONCE", "OF_A_STEP"),
     "broker.marker_writes": ("AT_ONCE",),

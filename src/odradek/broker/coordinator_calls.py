@@ -78,11 +78,13 @@ def ask_about(
     message_of: Callable[[list[str]], Message],
     merge: Callable[[list[Any]], Response],
     now_ms: int,
+    *,
+    at_once: int | None = None,
 ) -> Answer:
-    """`names`, each once: of groups, or transactional ids. Of more than NAMES_AT_ONCE, or long ones, a slice asks about so many, and a
+    """`names`, each once: of groups, or transactional ids. Of more than `at_once` (NAMES_AT_ONCE), or long ones, a slice asks about so many, and a
     thread makes the answer: for what may come behind what the same connection asks later, as questions, and removals whose end
     nobody has been told."""
-    left = pieces_of(names, NAMES_AT_ONCE)[::-1]
+    left = pieces_of(names, NAMES_AT_ONCE if at_once is None else at_once)[::-1]
     if len(left) <= 1:
         found = by_partition(shards, names)
         parts = {index: message_of(some) for index, some in found.items()}

@@ -30,6 +30,9 @@ if TYPE_CHECKING:
     from odradek.broker.request import Request
 
 FIRST_WITH_GROUPS = 8
+# Asked about in one turn: each may have a thousand offsets that its coordinator tells at once, two milliseconds, and eight with as
+# much metadata as there may be, in which most of that is to encode it.
+GROUPS_AT_ONCE = 4
 
 
 def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
@@ -51,4 +54,13 @@ def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
     def merge(answers: list[Any]) -> OffsetFetchResponse:
         return OffsetFetchResponse(groups=[*(group for answer in answers for group in answer.groups), *again])
 
-    return ask_about(broker.groups, broker.slices, request, list(wanted), message_of, merge, now_ms)
+    return ask_about(
+        broker.groups,
+        broker.slices,
+        request,
+        list(wanted),
+        message_of,
+        merge,
+        now_ms,
+        at_once=GROUPS_AT_ONCE,
+    )

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from itertools import pairwise
 from typing import Any
 
+from odradek.broker.fetch_sessions import ParkedFetch
 from odradek.broker.organs import Periodic
 from odradek.coordinator.consumer_records import MemberState
 from odradek.coordinator.group_states import GroupState
@@ -65,7 +66,9 @@ def _metadata(core: Any, now_ms: int) -> Iterator[str]:
 
 def _sessions(core: Any, now_ms: int) -> Iterator[str]:
     cache = core.fetch_sessions
-    count = sum(session.counted for session in cache._sessions.values())
+    waiting = (waiter for bucket in core.purgatory._buckets.values() for waiter in bucket)
+    outside = {one.session for one in waiting if isinstance(one, ParkedFetch)}  # those without a session, too
+    count = sum(session.counted for session in outside.union(cache._sessions.values()))
     if cache._partitions != count:
         yield f"it counts {cache._partitions} partitions, and there are {count}"
     for session in cache._sessions.values():
