@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from itertools import chain, count, groupby, repeat
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 from typing import Any, NamedTuple
 
 from odradek.coordinator.committed_together import Run
@@ -13,9 +13,9 @@ Place = tuple[str, int]  # topic and partition
 NO_PRODUCER = -1
 _new: Any = tuple.__new__
 _group: Callable[[OffsetKey], str] = attrgetter("group")
-_place: Callable[[OffsetKey], Place] = attrgetter("topic", "partition")
-_metadata: Callable[[CommittedOffset], str] = attrgetter("metadata")
-_committed: Callable[["Stood"], CommittedOffset] = attrgetter("committed")
+_place: Callable[[OffsetKey], Place] = itemgetter(1, 2)
+_metadata: Callable[[CommittedOffset], str] = itemgetter(CommittedOffset._fields.index("metadata"))
+_committed: Callable[["Stood"], CommittedOffset] = itemgetter(0)
 
 
 class Stood(NamedTuple):
@@ -180,7 +180,7 @@ class Offsets:
 def _weight(values: Iterable[CommittedOffset]) -> int:
     texts = list(map(_metadata, values))
     size_bytes = BYTES_OF_AN_OFFSET * len(texts)
-    if max(map(len, texts), default=0) > FREE_METADATA:
+    if any(texts):
         size_bytes += sum(max(of_text(one) - FREE_METADATA, 0) for one in texts)
     return size_bytes
 
