@@ -7,6 +7,7 @@ import pytest
 
 from odradek.coordinator import member_memory
 from odradek.coordinator.consumer_image import size_bytes_of
+from odradek.coordinator.later import BYTES_OF_A_ROW, Later
 from odradek.coordinator.member_memory import (
     LEAST_OF_A_MEMBER,
     SAID_AGAIN_MS,
@@ -17,6 +18,8 @@ from odradek.coordinator.member_memory import (
 )
 from odradek.coordinator.shard import Shard
 from odradek.model.error_codes import ErrorCode
+from odradek.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
+from odradek.protocol.messages.describe_groups import DescribeGroupsRequest
 from odradek.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
 from odradek.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 from tests.coordinator.consumers import beat, join, subscription
@@ -40,10 +43,12 @@ def held_by(shard: Shard) -> int:
     found = sum(shard.brought.values())
     for group in shard.groups.values():
         names = of_text(group.group_id, group.protocol_type or "")
-        found += sum(
+        of_group = sum(
             max(LEAST_OF_A_MEMBER, one.weighed() + names + len(one.assignment))
             for one in group.members.values()
         )
+        assert group.size_bytes == of_group, group.group_id
+        found += of_group
         found += sum(
             member_memory.BYTES_OF_AN_ID + of_text(group.group_id, name) for name in group.pending_ids
         )
@@ -75,6 +80,75 @@ def test_who_brings_more_than_there_is_room_for_is_to_come_again_and_has_room_wh
 
     assert bench.coordinator.shard.held_bytes == held_by(bench.coordinator.shard) == 0
     assert enter(bench, "c") == 0
+
+
+def test_members_of_one_group_have_a_bound_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its leader is told what they offer in one answer."""
+    monkeypatch.setattr(member_memory, "MOST_BYTES", 9_000 * KB)
+    monkeypatch.setattr(member_memory, "MOST_BYTES_OF_NEW", 9_000 * KB)
+    monkeypatch.setattr(member_memory, "MOST_BYTES_OF_A_GROUP", 700 * KB)
+    monkeypatch.setattr(member_memory, "MOST_BYTES_OF_NEW_IN_A_GROUP", 620 * KB)
+    bench = Bench(initial_rebalance_delay_ms=3_000, max_append_bytes=10_000 * KB)
+    first, second = bench.new_member(protocols=LARGE), bench.new_member(protocols=LARGE)
+    assert enter(bench, "g") == FULL
+    assert enter(bench, "another", {"range": READS_T}) == 0
+    bench.wait(10_000)
+    answer: Any = bench.answers.pop(first[1])
+    assert sum(len(one.metadata) for one in answer.members) < 620 * KB
+    generation = answer.generation_id
+    bench.answers.pop(second[1])
+    bench.sync(second[0], generation)
+    synced: Any = bench.answers.pop(bench.sync(first[0], generation, {second[0]: b"y" * 90 * KB}))
+    assert synced.error_code == 0, "what is assigned is bounded by its record"
+
+    again: Any = bench.answers.pop(bench.join(first[0], protocols={"range": LARGE["range"] + bytes(10 * KB)}))
+    assert again.error_code == FULL
+    bench.leave(second[0])
+    assert enter(bench, "g") == 0
+    assert bench.coordinator.shard.held_bytes == held_by(bench.coordinator.shard)
+
+
+def test_members_of_one_consumer_group_have_the_same_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(member_memory, "MOST_BYTES_OF_NEW_IN_A_GROUP", 3 * LEAST_OF_A_MEMBER)
+    bench = Bench()
+    answers = [bench.call(join(name), 1) for name in "abc"]
+    assert [one.error_code for one in answers] == [0, 0, WAIT]
+    assert "memory" in answers[2].error_message
+
+
+def test_a_thousand_members_of_twenty_kilobytes_by_two_protocols_are_a_group(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.undo()
+    bench = Bench(initial_rebalance_delay_ms=60_000)
+    offered = {name: READS_T + bytes(20 * KB) for name in ("range", "cooperative-sticky")}
+    assert [enter(bench, "g", offered) for _ in range(1_000)] == [0] * 1_000
+
+
+@pytest.mark.parametrize(
+    "question", [DescribeGroupsRequest(groups=["g"]), ConsumerGroupDescribeRequest(group_ids=["c"])]
+)
+def test_a_thread_tells_what_few_members_with_much_offer(
+    question: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.undo()
+    bench = Bench(max_append_bytes=10_000 * KB)
+    bench.stable(1, protocols={"range": READS_T + bytes(101 * BYTES_OF_A_ROW)})
+    names = [f"{number}{'x' * 20 * KB}" for number in range(101)]
+    request = join("a", tuple(names))
+    request.group_id = "c"
+    assert bench.call(request, 1).error_code == 0
+    assert isinstance(
+        bench.call(question, 1 if isinstance(question, ConsumerGroupDescribeRequest) else 5), Later
+    )
+
+
+def test_a_thread_tells_a_leader_what_few_members_with_much_offer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.undo()
+    bench = Bench()
+    _, call = bench.new_member(protocols={"range": READS_T + bytes(101 * BYTES_OF_A_ROW)})
+    answer: Any = bench.answers.pop(call)
+    assert isinstance(answer, Later) and len(answer.make().members) == 1  # type: ignore[attr-defined]
 
 
 def test_who_asks_for_an_id_with_what_there_is_no_room_for_is_given_none() -> None:

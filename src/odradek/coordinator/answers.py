@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from odradek.coordinator.classic_group import ClassicGroup
-from odradek.coordinator.later import Later, made
+from odradek.coordinator.later import Later, made, rows_of
 from odradek.coordinator.member import Member, metadata_of
 from odradek.model.error_codes import ErrorCode
 from odradek.protocol.messages.join_group import JoinGroupResponse, JoinGroupResponseMember
@@ -77,7 +77,7 @@ def joined(
         ]
         return response
 
-    return made(make, len(rows))
+    return made(make, rows_of(len(rows), group.size_bytes if with_members else 0))
 
 
 def sync_refused(error: ErrorCode) -> SyncGroupResponse:

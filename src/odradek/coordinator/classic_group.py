@@ -32,6 +32,7 @@ class ClassicGroup:
         "protocol",
         "protocol_type",
         "returning",
+        "size_bytes",
         "somebody_came",
         "state",
         "state_since_ms",
@@ -43,7 +44,8 @@ class ClassicGroup:
 
     def __init__(self, group_id: str, now_ms: int) -> None:
         self.group_id = group_id
-        self.held = Held()  # memory of its members; of one that a coordinator has, of all its groups
+        self.size_bytes = 0  # memory of its members
+        self.held = Held()  # of one that a coordinator has, of all its groups
         self.state = GroupState.EMPTY
         self.state_since_ms = now_ms
         self.generation = 0
@@ -81,11 +83,6 @@ class ClassicGroup:
     @property
     def rebalance_timeout_ms(self) -> int:
         return max((member.rebalance_timeout_ms for member in self.members.values()), default=0)
-
-    @property
-    def size_bytes(self) -> int:
-        """Memory of its members: looks at each."""
-        return _held_by(self.members.values())
 
     @property
     def _name_bytes(self) -> int:
@@ -191,7 +188,7 @@ class ClassicGroup:
             self.protocol_type = protocol_type
         self.members[member.member_id] = member
         member.size_bytes += self._name_bytes
-        self.held.size_bytes += _held_by((member,))
+        self._hold(_held_by((member,)))
         _count(self.offered, member.protocols, 1)
         if member.instance_id is not None:
             self.static_members[member.instance_id] = member.member_id
@@ -200,7 +197,7 @@ class ClassicGroup:
 
     def remove(self, member_id: str) -> Member:
         member = self.members.pop(member_id)
-        self.held.size_bytes -= _held_by((member,))
+        self._hold(-_held_by((member,)))
         _count(self.offered, member.protocols, -1)
         if member.instance_id is not None:
             del self.static_members[member.instance_id]
@@ -218,7 +215,7 @@ class ClassicGroup:
         if len(gone) <= len(self.members) // 16:
             return [self.remove(member_id) for member_id in gone]
         removed = [self.members.pop(member_id) for member_id in gone]
-        self.held.size_bytes -= _held_by(removed)
+        self._hold(-_held_by(removed))
         self.members, self._gaps = dict(self.members), 0
         if len(self.members) < len(removed):
             self.offered = {}
@@ -254,10 +251,9 @@ class ClassicGroup:
 
     def assign(self, assignments: Mapping[str, bytes]) -> None:
         """Whoever is left out gets nothing."""
-        self.held.size_bytes -= self.size_bytes
         for member in self.members.values():
             member.assignment = assignments.get(member.member_id, b"")
-        self.held.size_bytes += self.size_bytes
+        self._hold(_held_by(self.members.values()) - self.size_bytes)
 
     def size_bytes_with(self, assignments: Mapping[str, bytes]) -> int:
         """What `size_bytes` will be when these are assigned."""
@@ -265,9 +261,13 @@ class ClassicGroup:
         return _weigh(self.members.values(), assigned)
 
     def _grow(self, member: Member, by: int) -> None:
-        self.held.size_bytes -= member.held_bytes
+        before = member.held_bytes
         member.size_bytes += by
-        self.held.size_bytes += member.held_bytes
+        self._hold(member.held_bytes - before)
+
+    def _hold(self, more_bytes: int) -> None:
+        self.size_bytes += more_bytes
+        self.held.size_bytes += more_bytes
 
     def elect_joined_leader(self) -> bool:
         """The leader stays if it joined; else one that did leads. False: nobody joined."""
@@ -308,7 +308,7 @@ class ClassicGroup:
         self.static_members = {
             one.instance_id: one.member_id for one in stored.members if one.instance_id is not None
         }
-        self.held.size_bytes += self.size_bytes
+        self._hold(_held_by(self.members.values()) - self.size_bytes)
         self.leader = stored.leader if stored.leader in self.members else next(iter(self.members), None)
         self.state = GroupState.STABLE if self.members else GroupState.EMPTY
         self.state_since_ms = stored.state_since_ms

@@ -8,7 +8,7 @@ from odradek.coordinator.consumer_image import ConsumerImage
 from odradek.coordinator.consumer_records import Assignment
 from odradek.coordinator.describing import ALL_OPERATIONS, NOT_ASKED
 from odradek.coordinator.events import Asked
-from odradek.coordinator.later import MOST_AT_ONCE, made
+from odradek.coordinator.later import MOST_AT_ONCE, made, rows_of
 from odradek.coordinator.shard import Shard
 from odradek.model.error_codes import ErrorCode
 from odradek.protocol.messages.consumer_group_describe import (
@@ -30,7 +30,8 @@ def describe_consumer_groups(
 ) -> None:
     operations = ALL_OPERATIONS if request.include_authorized_operations else NOT_ASKED
     found = [shard.consumer_groups.get(name) for name in request.group_ids]
-    rows = sum(len(group.image.members) for group in found if group is not None)
+    images = [group.image for group in found if group is not None]
+    rows = rows_of(sum(len(one.members) for one in images), sum(one.held_bytes for one in images))
     seen = [
         _why_not(shard, name) if group is None else _seen(shard, group, is_copy=rows > MOST_AT_ONCE)
         for name, group in zip(request.group_ids, found, strict=True)

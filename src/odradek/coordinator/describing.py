@@ -7,7 +7,7 @@ from odradek.coordinator.classic_group import ClassicGroup
 from odradek.coordinator.consumer_group import ConsumerGroupState
 from odradek.coordinator.events import Asked
 from odradek.coordinator.group_states import GroupState
-from odradek.coordinator.later import made
+from odradek.coordinator.later import made, rows_of
 from odradek.coordinator.shard import Shard
 from odradek.coordinator.subscription import CONSUMER
 from odradek.protocol.messages.describe_groups import (
@@ -30,12 +30,14 @@ NOBODY = "nobody"
 
 def describe_groups(shard: Shard, asked: Asked, request: DescribeGroupsRequest, now_ms: int) -> None:
     operations = ALL_OPERATIONS if request.include_authorized_operations else NOT_ASKED
-    seen = [_seen(shard.groups.get(name), name) for name in request.groups]
+    found = [shard.groups.get(name) for name in request.groups]
+    seen = [_seen(group, name) for group, name in zip(found, request.groups, strict=True)]
+    size_bytes = sum(group.size_bytes for group in found if group is not None)
 
     def make() -> DescribeGroupsResponse:
         return DescribeGroupsResponse(groups=[_described(one, operations) for one in seen])
 
-    shard.answer(asked.call, made(make, sum(len(one.members) for one in seen)))
+    shard.answer(asked.call, made(make, rows_of(sum(len(one.members) for one in seen), size_bytes)))
 
 
 class _Seen(NamedTuple):

@@ -81,7 +81,9 @@ class Draft:
         more_bytes = size_bytes_of(subscriber) - (size_bytes_of(before) if before is not None else 0)
         if before is not None and (subscriber.topics, subscriber.regex) != (before.topics, regex_before):
             more_bytes = max(more_bytes, 1)  # an expression of two letters may name ten thousand partitions
-        if not self.shard.has_room(more_bytes, self.now_ms, is_new=before is None):
+        if not self.shard.has_room(
+            more_bytes, self.now_ms, is_new=before is None, group_bytes=image.held_bytes
+        ):
             raise NoMemory
         is_resolved = is_new_regex and subscriber.regex in image.regexes
         names_before = before.topics if before is not None else ()

@@ -109,9 +109,10 @@ def _has_memory(shard: Shard, group: ClassicGroup, joining: Joining, now_ms: int
         return True  # it is refused for its id, which it is to hear
     brought = of_protocols(joining.protocols)
     if member is None:
-        return shard.has_room(max(LEAST_OF_A_MEMBER, BYTES_OF_A_MEMBER + brought), now_ms, is_new=True)
+        more_bytes = max(LEAST_OF_A_MEMBER, BYTES_OF_A_MEMBER + brought)
+        return shard.has_room(more_bytes, now_ms, is_new=True, group_bytes=group.size_bytes)
     after = member.size_bytes - of_protocols(member.protocols) + brought + len(member.assignment)
-    return shard.has_room(after - member.held_bytes, now_ms, is_new=False)
+    return shard.has_room(after - member.held_bytes, now_ms, is_new=False, group_bytes=group.size_bytes)
 
 
 def _turn_away(shard: Shard, group: ClassicGroup, joining: Joining, now_ms: int) -> None:

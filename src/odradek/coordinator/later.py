@@ -10,6 +10,8 @@ from odradek.protocol.schema import Response
 MOST_AT_ONCE = 100
 # The same of offsets: partitions of an answer that is made in its turn, some two milliseconds.
 MOST_OFFSETS = 1_000
+# As many bytes take as long as a row, at most.
+BYTES_OF_A_ROW = 20_000
 
 
 Make = Callable[[], Response]
@@ -23,6 +25,11 @@ class Later(NamedTuple):
 
     def make(self) -> Response:
         return self.see()()
+
+
+def rows_of(count: int, size_bytes: int) -> int:
+    """Of an answer of so many, with texts and metadata of so many bytes."""
+    return max(count, size_bytes // BYTES_OF_A_ROW)
 
 
 def made(make: Make, rows: int, most: int | None = None) -> Response | Later:

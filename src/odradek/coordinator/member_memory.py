@@ -11,6 +11,9 @@ from collections.abc import Iterable, Mapping
 # assignments grow while one of a group is away.
 MOST_BYTES = 256 << 20
 MOST_BYTES_OF_NEW = MOST_BYTES // 8 * 7
+# What members of one group bring: its leader is told it in one answer, and whoever describes the group.
+MOST_BYTES_OF_A_GROUP = 64 << 20
+MOST_BYTES_OF_NEW_IN_A_GROUP = MOST_BYTES_OF_A_GROUP // 8 * 7
 
 # Of objects beside their text, as they were measured: a member with what looks for it, and an id that was given.
 BYTES_OF_A_MEMBER = 1_500
@@ -41,9 +44,14 @@ class MemberMemory:
         self.refused = 0
         self.said_at_ms: int | None = None
 
-    def has_room(self, more_bytes: int, held_bytes: int, *, is_new: bool) -> bool:
-        """`held_bytes`: by all that are there now."""
-        return held_bytes + more_bytes <= (MOST_BYTES_OF_NEW if is_new else MOST_BYTES)
+    def has_room(self, more_bytes: int, held_bytes: int, group_bytes: int, *, is_new: bool) -> bool:
+        """`held_bytes`: by all that are there now; `group_bytes`: by those of its group."""
+        most, most_of_a_group = (
+            (MOST_BYTES_OF_NEW, MOST_BYTES_OF_NEW_IN_A_GROUP)
+            if is_new
+            else (MOST_BYTES, MOST_BYTES_OF_A_GROUP)
+        )
+        return held_bytes + more_bytes <= most and group_bytes + more_bytes <= most_of_a_group
 
     def refuse(self, now_ms: int) -> str | None:
         """And what an operator is to know, from time to time."""
@@ -52,8 +60,8 @@ class MemberMemory:
             return None
         self.said_at_ms = now_ms
         return (
-            f"members of groups take {self.size_bytes} of the {MOST_BYTES} bytes of memory that they may take together: whoever joins "
-            f"is to come again, {self.refused} times so far; `odradek group describe` shows where members come from"
+            f"members of groups take {self.size_bytes} of the {MOST_BYTES} bytes of memory that they may take together, {MOST_BYTES_OF_A_GROUP} "
+            f"in one group: whoever joins is to come again, {self.refused} times so far; `odradek group describe` shows where members come from"
         )
 
 

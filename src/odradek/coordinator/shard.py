@@ -256,12 +256,13 @@ class Shard:
         """Memory of the members here, in groups of either kind."""
         return self._held.size_bytes + self.stored.held_bytes
 
-    def has_room(self, more_bytes: int, now_ms: int, *, is_new: bool) -> bool:
-        """For what somebody brings: who brings no more than it had is not asked. If not, it is told so, and the operator."""
+    def has_room(self, more_bytes: int, now_ms: int, *, is_new: bool, group_bytes: int = 0) -> bool:
+        """For what somebody brings to a group that holds so much: who brings no more than it had is not asked. If not, it is told
+        so, and the operator."""
         if more_bytes <= 0:
             return True
         held_bytes = self._memory.size_bytes - self._told_bytes + self.held_bytes
-        if self._memory.has_room(more_bytes, held_bytes, is_new=is_new):
+        if self._memory.has_room(more_bytes, held_bytes, group_bytes, is_new=is_new):
             return True
         line = self._memory.refuse(now_ms)
         if line is not None:
