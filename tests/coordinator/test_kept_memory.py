@@ -109,17 +109,24 @@ def test_what_a_second_open_transaction_holds_for_a_partition_is_asked_for() -> 
     assert commit(bench, "a", 0, metadata="m" * 4_000) == 0
     answers = [commit_in_transaction(bench, "a", producer, "m" * 4_000) for producer in (7, 8, 9, 10, 11)]
     assert answers == [0, 0, 0, FULL, FULL]
-    assert commit_in_transaction(bench, "a", 8, "m" * 4_000) == FULL, "others hold it as well"
+    bench.kept.most_bytes = bench.kept.size_bytes
+    assert commit_in_transaction(bench, "a", 8, "n" * 4_000) == 0, "no more than it holds already"
+    assert commit_in_transaction(bench, "a", 8, "n" * 4_090) == FULL
     for producer in (7, 8):
         bench.end_transaction(producer, is_commit=producer == 8)
     assert bench.coordinator.shard.kept_bytes == kept_by(bench.coordinator.shard)
     assert commit_in_transaction(bench, "a", 10, "m" * 4_000) == 0
+    assert bench.coordinator.shard.kept_bytes == kept_by(bench.coordinator.shard)
 
 
 def test_letters_of_four_bytes_make_all_of_a_text_as_wide() -> None:
     bench = Bench()
     assert commit(bench, "a", 0, metadata="m" * 4_000 + "\N{GRINNING FACE}") == 0
     assert bench.coordinator.shard.kept_bytes > 16 * KB
+    assert commit(bench, "a", 0, metadata="m" * 20 + "\N{GRINNING FACE}") == 0
+    assert bench.coordinator.shard.kept_bytes == kept_by(bench.coordinator.shard) < 2 * KB
+    assert commit(bench, "a", 0, metadata="m" * FREE_METADATA) == 0
+    assert bench.coordinator.shard.kept_bytes == of_group("a") + BYTES_OF_AN_OFFSET
 
 
 def test_a_commit_counts_while_it_is_on_its_way_and_no_more_when_it_failed() -> None:

@@ -1,6 +1,7 @@
 """OffsetCommit and TxnOffsetCommit: who may commit to which group, and what is stored of it."""
 
 from collections.abc import Callable, Iterable
+from operator import itemgetter
 from typing import Any
 
 from odradek.coordinator.append_errors import told_of_offsets
@@ -10,7 +11,7 @@ from odradek.coordinator.effects import RECORD_OVERHEAD_BYTES, Producer
 from odradek.coordinator.events import Asked
 from odradek.coordinator.group_states import COMMIT, GroupState
 from odradek.coordinator.later import MOST_OFFSETS, made
-from odradek.coordinator.offsets import NO_PRODUCER
+from odradek.coordinator.offsets import NO_PRODUCER, of_offsets
 from odradek.coordinator.partitioning import utf16_units
 from odradek.coordinator.records import NEVER_EXPIRES, CommittedOffset, OffsetKey, OffsetRecord
 from odradek.coordinator.shard import Shard
@@ -34,6 +35,7 @@ from odradek.protocol.schema import Response
 
 LATEST_MS = 2**63 - 1
 _new: Any = tuple.__new__
+_value: Callable[[OffsetRecord], CommittedOffset] = itemgetter(1)
 
 
 Topics = list[OffsetCommitRequestTopic] | list[TxnOffsetCommitRequestTopic]
@@ -154,14 +156,18 @@ def _commit(
         return after.answer(shard, outcomes)
     if size_bytes > shard.settings.max_append_bytes:
         return after.failed(shard, ErrorCode.MESSAGE_TOO_LARGE, now_ms)
-    keys, values = zip(*records, strict=True)
-    producer_id = NO_PRODUCER if producer is None else producer.producer_id
-    more_bytes = shard.offsets.more_bytes(group_id, keys, values, producer_id)
-    if not shard.has_room_to_keep(group_id, more_bytes, now_ms):
-        return after.failed(shard, ErrorCode.COORDINATOR_NOT_AVAILABLE, now_ms)
+    # As if none of them replaced one: only where there is no room for that it is worth a look at each.
+    values = list(map(_value, records))
+    kept_bytes = of_offsets(values)
+    if not shard.would_keep(group_id, kept_bytes):
+        producer_id = NO_PRODUCER if producer is None else producer.producer_id
+        keys = (record.key for record in records)
+        kept_bytes = shard.offsets.more_bytes(group_id, keys, values, producer_id)
+        if not shard.has_room_to_keep(group_id, kept_bytes, now_ms):
+            return after.failed(shard, ErrorCode.COORDINATOR_NOT_AVAILABLE, now_ms)
     if group_id not in shard.consumer_groups:
         shard.group(group_id, now_ms)
-    shard.append(records, after, producer, kept_bytes=more_bytes)
+    shard.append(records, after, producer, kept_bytes=kept_bytes)
     return None
 
 

@@ -1,6 +1,6 @@
 """Committed offsets, and those a transaction holds until its marker. Records are the only way in."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
 from itertools import chain, count, groupby, repeat
 from operator import attrgetter, itemgetter
 from typing import Any, NamedTuple
@@ -35,13 +35,19 @@ class Seen(NamedTuple):
 class Offsets:
     def __init__(self) -> None:
         self.by_group: dict[str, dict[Place, Stood]] = {}
-        self.size_bytes = 0  # memory of those and of `pending`, as it counts for `kept_memory`
+        self._count = 0  # of those and of `pending`
+        self._text_bytes = 0  # of their metadata, as they count
         # Producer id -> group -> place: committed by an open transaction.
         self.pending: dict[int, dict[str, dict[Place, Stood]]] = {}
         # Group -> place: in which open transactions.
         self._pending_places: dict[str, dict[Place, dict[int, None]]] = {}
         # Appended, not committed yet: group -> append -> places.
         self._in_flight: dict[str, dict[int, set[Place]]] = {}
+
+    @property
+    def size_bytes(self) -> int:
+        """Memory, as it counts for `kept_memory`."""
+        return BYTES_OF_AN_OFFSET * self._count + self._text_bytes
 
     def apply(self, key: OffsetKey, value: CommittedOffset | None, position: int, producer_id: int) -> None:
         """One record, at `position` in the log."""
@@ -82,7 +88,8 @@ class Offsets:
     def end_transaction(self, producer_id: int, *, is_commit: bool) -> None:
         """A marker: what stands later in the log than a plain commit of the same partition replaces it."""
         for group, held in self.pending.pop(producer_id, {}).items():
-            self.size_bytes -= _weight(map(_committed, held.values()))
+            self._count -= len(held)
+            self._text_bytes -= _of_texts(map(_committed, held.values()))
             for place in held:
                 _let_go(self._pending_places, group, place, producer_id)
             if is_commit:
@@ -97,15 +104,17 @@ class Offsets:
     def more_bytes(
         self, group: str, keys: Iterable[OffsetKey], values: Sequence[CommittedOffset], producer_id: int
     ) -> int:
-        """Memory that these will take beside what there is of their places. What an open transaction holds goes with that, so it
-        is not asked for more than the same commit without one; but a second of them for a place is."""
-        stood = self.by_group.get(group, {})
-        places = list(map(_place, keys))
-        if producer_id != NO_PRODUCER:
+        """Memory that these will take beside what there is of their places: what the same transaction holds of one, or else the
+        offset that stands, which goes when the transaction ends; but a second transaction that holds one is asked for it."""
+        stood = self.by_group.get(group, {}).get
+        places = map(_place, keys)
+        if producer_id == NO_PRODUCER:
+            known = filter(None, map(stood, places))
+        else:
+            own = self.pending.get(producer_id, {}).get(group, {}).get
             held = self._pending_places.get(group, {})
-            places = [one for one in places if not held.get(one, {}).keys() - {producer_id}]
-        known = filter(None, map(stood.get, places))
-        return _weight(values) - _weight(map(_committed, known))
+            known = filter(None, (own(one) or (None if one in held else stood(one)) for one in places))
+        return of_offsets(values) - of_offsets(list(map(_committed, known)))
 
     def of(self, group: str, place: Place) -> CommittedOffset | None:
         stood = self.by_group.get(group, {}).get(place)
@@ -163,26 +172,35 @@ class Offsets:
         if not stood:
             return
         places = of.setdefault(group, {})
-        before = filter(None, map(places.get, stood))
-        self.size_bytes += _weight(map(_committed, stood.values())) - _weight(map(_committed, before))
+        if self._text_bytes:
+            before = filter(None, map(places.get, stood))
+            self._text_bytes -= _of_texts(map(_committed, before))
+        self._text_bytes += _of_texts(map(_committed, stood.values()))
+        self._count -= len(places)
         places.update(stood)
+        self._count += len(places)
 
     def _drop(self, of: dict[str, dict[Place, Stood]], group: str, place: Place) -> None:
         places = of.get(group)
         stood = None if places is None else places.pop(place, None)
         if places is None or stood is None:
             return
-        self.size_bytes -= _weight((stood.committed,))
+        self._count -= 1
+        self._text_bytes -= _of_texts((stood.committed,))
         if not places:
             del of[group]
 
 
-def _weight(values: Iterable[CommittedOffset]) -> int:
-    texts = list(map(_metadata, values))
-    size_bytes = BYTES_OF_AN_OFFSET * len(texts)
-    if any(texts):
-        size_bytes += sum(max(of_text(one) - FREE_METADATA, 0) for one in texts)
-    return size_bytes
+def of_offsets(values: Collection[CommittedOffset]) -> int:
+    """Memory of so many places, as it counts."""
+    return BYTES_OF_AN_OFFSET * len(values) + _of_texts(values)
+
+
+def _of_texts(values: Iterable[CommittedOffset]) -> int:
+    texts = list(filter(None, map(_metadata, values)))
+    if 4 * max(map(len, texts), default=0) <= FREE_METADATA:
+        return 0  # however many bytes a letter has
+    return sum(max(of_text(one) - FREE_METADATA, 0) for one in texts)
 
 
 def _hold(of: dict[str, dict[Place, dict[int, None]]], group: str, place: Place, producer_id: int) -> None:

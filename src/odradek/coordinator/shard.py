@@ -275,11 +275,15 @@ class Shard:
         stored = self.stored.bytes_of_consumer_groups + self.stored.offsets.size_bytes
         return self._bytes_of_groups + stored + self._on_their_way
 
-    def has_room_to_keep(self, group_id: str, more_bytes: int, now_ms: int) -> bool:
-        """For a group, if it is not there yet, and for so much of its offsets. If not, the operator is told."""
+    def would_keep(self, group_id: str, more_bytes: int) -> bool:
+        """Whether there is room for a group, if it is not there yet, and for so much of its offsets."""
         if group_id not in self.groups and group_id not in self.consumer_groups:
             more_bytes += of_group(group_id)
-        if self._kept.has_room(more_bytes, self.kept_bytes):
+        return self._kept.has_room(more_bytes, self.kept_bytes)
+
+    def has_room_to_keep(self, group_id: str, more_bytes: int, now_ms: int) -> bool:
+        """As `would_keep`. If not, the operator is told."""
+        if self.would_keep(group_id, more_bytes):
             return True
         line = self._kept.refuse(now_ms)
         if line is not None:
