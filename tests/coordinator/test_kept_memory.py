@@ -1,5 +1,6 @@
 """Groups with their offsets, and transactional ids, take a bounded part of a broker's memory, and give back what they took."""
 
+import tracemalloc
 from typing import Any
 
 import pytest
@@ -212,16 +213,45 @@ def test_a_group_of_the_new_protocol_counts_and_goes() -> None:
     assert shard.kept_bytes == kept_by(shard) == 0
 
 
+def test_large_installations_have_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.undo()
+    groups = 50_000 * (of_group("g" * 40) + 20 * BYTES_OF_AN_OFFSET)
+    assert groups < kept_memory.MOST_BYTES
+    assert 20_000 * of_transaction("sink-" + "x" * 40, 50) < kept_memory.MOST_BYTES_OF_TRANSACTIONS
+
+
 # ------------------------------------------------------------------------------------------------ transactions
+
+
+def test_an_id_takes_about_what_it_counts_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Traced, without the log and what was answered."""
+    monkeypatch.undo()
+    bench = TransactionBench()
+    count = 1_000
+    bench.ids = list(range(1_000, 1_000 + count))
+    tracemalloc.start()
+    try:
+        before, _ = tracemalloc.get_traced_memory()
+        for number in range(count):
+            assert bench.error(bench.init(f"sink-{number:040}")) == 0
+            assert bench.error(bench.add(1_000 + number, 0, 0, 1, 2, 3, name=f"sink-{number:040}")) == 0
+        bench.log.clear()
+        bench.answers.clear()
+        after, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    counted = bench.coordinator.room.kept_bytes
+    assert counted == count * LEAST_OF_AN_ID, "of four partitions it is never refused"
+    assert 0.3 < (after - before) / counted < 1
 
 
 def test_a_transactional_id_that_there_is_no_room_for_is_to_come_again() -> None:
     bench = TransactionBench()
     bench.ids = list(range(1_000, 1_020))
-    errors = [bench.error(bench.init(f"{at}" + "x" * 4_000)) for at in range(6)]
+    errors = [bench.error(bench.init(f"{at}" + "x" * 4_700)) for at in range(6)]
     assert errors == [0, 0, 0, FULL, FULL, FULL]
     assert "transactional.id.expiration.ms" in bench.lines[0] and len(bench.lines) == 1
-    assert bench.error(bench.init("0" + "x" * 4_000)) == 0, "one that is there goes on"
+    assert bench.error(bench.init("0" + "x" * 4_700)) == 0, "one that is there goes on"
 
     bench.now_ms += bench.settings.id_expiration_ms + bench.settings.remove_expired_interval_ms
     bench.wait(0)

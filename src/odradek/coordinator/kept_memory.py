@@ -14,10 +14,10 @@ MOST_BYTES_OF_TRANSACTIONS = 256 << 20
 BYTES_OF_A_GROUP = 1_200
 BYTES_OF_AN_OFFSET = 400
 FREE_METADATA = 50
-BYTES_OF_AN_ID = 1_000
+BYTES_OF_AN_ID = 500
 BYTES_OF_A_PARTITION = 200
 # An id counts for no less, so a transaction of few partitions is never refused to one with a short name.
-LEAST_OF_AN_ID = 2_000
+LEAST_OF_AN_ID = 1_500
 SAID_AGAIN_MS = 60_000
 
 
