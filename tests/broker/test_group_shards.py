@@ -508,6 +508,31 @@ def test_a_want_of_memory_behind_a_step_costs_a_load_and_not_all_appends_to_come
     assert any("a mistake of ours" in line.text for line in told(world, fx.LogLine))
 
 
+@pytest.mark.parametrize("what", ["_arm", "_give", "_distrust"])
+def test_what_a_coordinator_held_counts_no_more_though_there_was_no_memory_to_end_it(
+    world: World, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    """It would count until the broker starts again, beside what is loaded."""
+    ready(world)
+    shards = world[1].broker.groups
+    assert code_of(world.call(1, commit(5), 8)) == 0
+    held = shards.kept.size_bytes
+    ((index, shard),) = shards.shards.items()
+    shards._calls[1] = Call(shard, HeartbeatRequest(), 4, lambda _: None)
+
+    def no_memory(*_: object) -> None:
+        raise MemoryError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(shards, what, no_memory)
+        if what == "_distrust":
+            patch.setattr(shards, "_step", no_memory)
+        with pytest.raises(MemoryError):
+            shards._unload(index, world.now_ms)
+    assert (held > 0, shards.kept.size_bytes, shards.memory.size_bytes) == (True, 0, 0)
+    assert shard.is_over
+
+
 def test_a_mistake_in_one_answer_keeps_nobody_from_another_one(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:

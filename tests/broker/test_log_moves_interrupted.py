@@ -238,6 +238,53 @@ def test_a_copy_that_cannot_be_begun_again_for_want_of_a_descriptor_is_said_to_b
     assert f"its move to {second(world)} is given up: no descriptor is left" in lines(world)
 
 
+@pytest.mark.parametrize("what", ["_say", "create"])
+def test_a_want_of_memory_as_a_copy_is_given_up_leaves_none_standing(
+    world: World, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    """What went wrong before was told, and this was not foreseen there."""
+    read = under_way(world)
+    do(world, read)
+    (flush,) = steps(world)
+    moves = world[1].broker.replicas.moves
+    world[1].logs.futures.logs[T0].log.broken(CorruptLog("not what was written"))
+
+    def no_memory(*_: object) -> None:
+        raise MemoryError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(moves if what == "_say" else moves._futures, what, no_memory)
+        with pytest.raises(MemoryError):
+            do(world, flush)
+    world.copies = True
+    world.advance(RETRY_MS)
+    if what == "create":
+        assert not moves._moves and world[1].logs.futures.logs == {}, "it would look for a log that is none"
+        ask(world, second(world))
+    world.watch(lambda: where(world) == second(world), within_ms=5_000)
+    assert world[1].values() == [b"%d" % n for n in range(5)]
+
+
+def test_a_want_of_memory_as_a_failed_flush_is_told_leaves_no_copy_standing(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read = under_way(world)
+    do(world, read)
+    (flush,) = steps(world)
+    moves = world[1].broker.replicas.moves
+
+    def no_memory(*_: object) -> None:
+        raise MemoryError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(moves, "_say", no_memory)
+        with pytest.raises(MemoryError):
+            world[1].broker.answered(
+                flush.request_id, fx.Flushed(flush.plan, "fsync: no space"), world.now_ms
+            )
+    assert moves.due_ms == world.now_ms + RETRY_MS
+
+
 def test_a_log_that_is_damaged_does_not_arrive(world: World) -> None:
     """Whoever copies it checks every batch, so the replica is found damaged as by a follower that does not take it."""
     path = Path(first(world)) / "t-0" / f"{0:020d}.log"

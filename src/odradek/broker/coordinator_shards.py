@@ -375,20 +375,25 @@ class CoordinatorShards(Organ, Generic[C]):
 
     def _unload(self, index: int, now_ms: int) -> None:
         shard = self.shards.pop(index)
-        if shard.coordinator is not None and not shard.is_over:
-            self._tell(shard, Unloaded(), now_ms)
-        self._end(shard)
+        try:
+            if shard.coordinator is not None and not shard.is_over:
+                self._tell(shard, Unloaded(), now_ms)
+        finally:
+            self._end(shard)
 
     def _end(self, shard: Shard[C]) -> None:
         shard.is_over = True
-        self._arm(shard, None)
-        for number in [number for number, call in self._calls.items() if call.shard is shard]:
-            call = self._calls.pop(number)
-            self._give(call, partial(self._refused, call.request, call.version, ErrorCode.NOT_COORDINATOR))
-        if shard.coordinator is not None:
-            tables = shard.coordinator.tables()
-            if sum(map(len, tables)) > MOST_FORGOTTEN:
-                self._slices.begin(_emptying(tables))
+        try:
+            self._arm(shard, None)
+            for number in [number for number, call in self._calls.items() if call.shard is shard]:
+                call = self._calls.pop(number)
+                refused = partial(self._refused, call.request, call.version, ErrorCode.NOT_COORDINATOR)
+                self._give(call, refused)
+        finally:  # else what it held would count for as long as this broker lives
+            if shard.coordinator is not None:
+                tables = shard.coordinator.tables()
+                if sum(map(len, tables)) > MOST_FORGOTTEN:
+                    self._slices.begin(_emptying(tables))
 
     # -------------------------------------------------------------------------------------------------- time
 

@@ -16,6 +16,7 @@ comes behind it.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from odradek.broker.effects import (
@@ -216,7 +217,7 @@ class LogMoves(Organ):
         if data is None:
             move.at_ms = now_ms + RETRY_MS
         elif self._is_aligned(move) and self._of(move).log_end_offset == read.offset:
-            self._try(move, now_ms, data)
+            self._try(move, now_ms, partial(self._append, move, data, now_ms))
         self.go_on(now_ms)
 
     def _flushed(self, move: Move, flush: FlushLog, done: Flushed, now_ms: int) -> None:
@@ -224,11 +225,14 @@ class LogMoves(Organ):
             return
         move.awaits = None
         move.holds_flushes = False
-        if done.error is None:
+
+        def take() -> None:
+            if done.error is not None:
+                raise flush.log.fail(StorageError(done.error))
             flush.log.commit_flush(done.plan, now_ms)
             move.is_flushed = not done.plan.is_partial
-        else:
-            self._failed(move, flush.log.fail(StorageError(done.error)), now_ms)
+
+        self._try(move, now_ms, take)
         self.go_on(now_ms)
 
     def _was_done(self, move: Move, asked: RunAside, came: Any, now_ms: int) -> None:
@@ -260,7 +264,7 @@ class LogMoves(Organ):
             if move.awaits is not None:
                 continue
             if move.at_ms <= now_ms:
-                self._try(move, now_ms)
+                self._try(move, now_ms, partial(self._step, move, now_ms))
                 if move.awaits is not None:
                     busy += 1
             left = self._moves.get(topic_partition)  # done, or begun again
@@ -268,14 +272,12 @@ class LogMoves(Organ):
                 due_ms = max(left.at_ms, now_ms + 1)
                 self.due_ms = due_ms if self.due_ms is None else min(self.due_ms, due_ms)
 
-    def _try(self, move: Move, now_ms: int, data: bytes | None = None) -> None:
+    def _try(self, move: Move, now_ms: int, step: Callable[[], None]) -> None:
         try:
-            if data is None:
-                self._step(move, now_ms)
-            else:
-                self._append(move, data, now_ms)
-        except ProtocolError as error:
-            self._failed(move, error, now_ms)
+            try:
+                step()
+            except ProtocolError as error:
+                self._failed(move, error, now_ms)
         except Exception:  # no memory, say, perhaps to ask for what is awaited: the others go on with it
             move.awaits = move.doing = None
             move.at_ms = self.due_ms = now_ms + RETRY_MS
@@ -293,10 +295,10 @@ class LogMoves(Organ):
             return
         # The copy is not what was written, or somebody took it away: it is begun again.
         self._futures.drop(topic_partition, now_ms)
+        del self._moves[topic_partition]
         try:
             self._futures.create(topic_partition, future.directory, now_ms)
         except StorageError as another:
-            del self._moves[topic_partition]
             if future.directory.is_online:  # else it has failed, and tells so itself
                 text = (
                     f"{topic_partition}: its move to {future.directory.path} is given up: {another.message}"
