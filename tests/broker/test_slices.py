@@ -1,5 +1,7 @@
 """What would keep the loop for longer than a turn may: piece by piece, in order, and the same answer byte for byte."""
 
+import gc
+import weakref
 from collections.abc import Callable, Iterator
 from itertools import pairwise, product
 from pathlib import Path
@@ -766,3 +768,27 @@ def test_what_is_done_in_slices_is_answered_and_written_as_what_is_done_at_once(
         monkeypatch.setattr(module, name, 1 << 30)
 
     assert answers(tmp_path / "at-once") == in_slices
+
+
+def test_an_answer_that_is_parked_again_goes_with_who_waited_for_it() -> None:
+    """The collector of cycles comes after millions of objects, and one answer may have megabytes."""
+
+    class Large(bytearray):
+        """One that is seen to go."""
+
+    gc.collect()
+    gc.disable()
+    try:
+        for is_here in (True, False):
+            outer, inner, large = Park(), Park(), Large()
+            gone = weakref.ref(large)
+            if is_here:
+                inner.complete(Reply([large]))
+            outer.answer(lambda inner=inner: inner)  # type: ignore[misc]
+            if not is_here:
+                inner.complete(Reply([large]))
+            assert isinstance(outer.result, Reply) and outer.result.buffers == [large]
+            del outer, inner, large
+            assert gone() is None, is_here
+    finally:
+        gc.enable()

@@ -81,8 +81,10 @@ class Park:
         """A second completion is our own mistake, so it is an assertion."""
         assert self.result is None, "a parked request was completed twice"
         self.result = result
-        if self._callback is not None and not self.abandoned:
-            self._callback(result)
+        # Whom it follows has it as whom to call back: the two would keep the answer until somebody looks for cycles.
+        callback, self._callback, self._followed = self._callback, None, None
+        if callback is not None and not self.abandoned:
+            callback(result)
 
     def answer(self, make: "Callable[[], Answer]") -> None:
         """`complete` with what `make` returns; if that is parked again, with what it will be completed with. `make` may
