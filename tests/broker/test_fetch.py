@@ -1,6 +1,7 @@
 """Fetch by consumers: long polls, sessions, limits, what a reader may see."""
 
 import gc
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -645,6 +646,37 @@ def test_fetches_without_a_session_that_there_is_no_room_for_wait_outside(
     world.advance(61_000)
     assert again.message.throttle_time_ms == 0
     assert not world[1].broker.fetch_sessions._partitions
+
+
+@pytest.mark.parametrize("is_large", [False, True])
+def test_a_fetch_without_a_session_that_has_what_it_wants_is_not_throttled_where_there_is_no_room(
+    world: World, monkeypatch: pytest.MonkeyPatch, is_large: bool
+) -> None:
+    monkeypatch.setattr(fetch_sessions, "MOST_PARTITIONS", 0)
+    if is_large:
+        monkeypatch.setattr(fetch, "LARGE_BYTES", 0)
+    reader = Reader(world, max_wait_ms=60_000, min_bytes=1)
+    reader.session_epoch = -1
+    world.produce(1, b"value")
+    found = reader.fetch((T, 0, 0), (T, 1, 0))
+    world.advance(1)
+    assert found.message.throttle_time_ms == 0
+
+
+def test_a_fetch_that_could_not_be_parked_for_want_of_memory_counts_for_nothing(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reader = Reader(world, max_wait_ms=60_000, min_bytes=1 << 20)
+    reader.session_epoch = -1
+
+    def no_memory(*_: object, **__: object) -> None:
+        raise MemoryError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(world[1].broker.purgatory, "park", no_memory)
+        with suppress(MemoryError):
+            reader.fetch((T, 0, 0))
+    assert world[1].broker.fetch_sessions._partitions == 0
 
 
 def test_a_follower_puts_out_consumers_sessions_when_partitions_have_no_room(

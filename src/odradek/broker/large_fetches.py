@@ -74,7 +74,9 @@ class LargeFetch(FetchWait):
         self.session.parked = self
         if self.error is None:
             yield from self._look(is_final=self.body.max_wait_ms <= 0)
-            self.due_ms = self.deadline_ms(begun_ms)
+            assert self.so_far is not None
+            if not self.is_enough(self.so_far):
+                self.due_ms = self.deadline_ms(begun_ms)
             self.is_waiting = True
 
     def _look(self, *, is_final: bool) -> Iterator[None]:

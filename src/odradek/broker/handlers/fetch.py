@@ -274,7 +274,13 @@ class FetchWait(ParkedFetch):
             finally:
                 if self.session.id == NO_SESSION:
                     self.session.close()
-        return self.park_until(self.deadline_ms(now_ms), now_ms)
+        deadline_ms = self.deadline_ms(now_ms)
+        try:
+            return self.park_until(deadline_ms, now_ms)
+        except Exception:  # no memory, say: what nobody waits for does not count
+            if self.session.id == NO_SESSION:
+                self.broker.fetch_sessions.takes_back(self.session)
+            raise
 
     # -------------------------------------------------------------------------------------------- parking
 
