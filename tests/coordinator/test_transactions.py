@@ -7,7 +7,7 @@ import pytest
 from odradek.coordinator import adding, transaction_timeouts
 from odradek.coordinator.append_errors import UNDECIDED
 from odradek.coordinator.events import AppendFailed, Asked, Committed, Tick, Unloaded
-from odradek.coordinator.kept_memory import KeptMemory, memory_of_transactions
+from odradek.coordinator.kept_memory import KeptMemory, memory_of_transactions, of_transaction
 from odradek.coordinator.later import Later
 from odradek.coordinator.loading import Loaded
 from odradek.coordinator.member import Client
@@ -112,6 +112,9 @@ class Bench:
         self.lines += effects.lines
         self.markers += effects.markers
         self.waiting += effects.appends
+        room = self.coordinator.room
+        found = sum(of_transaction(name, len(one.partitions)) for name, one in room.stored.by_id.items())
+        assert room.kept_bytes == found + sum(one.kept_bytes for one in room._in_flight.values())
         while self.waiting and not self.held:
             self.commit()
 

@@ -47,6 +47,18 @@ def _a_count_of_sessions(core: Any) -> None:
     core.fetch_sessions._partitions += 1
 
 
+def _bytes_of_members(core: Any) -> None:
+    core.groups.memory.size_bytes += 1
+
+
+def _bytes_of_groups(core: Any) -> None:
+    core.groups.kept.size_bytes += 1
+
+
+def _bytes_of_ids(core: Any) -> None:
+    core.transactions.kept.size_bytes += 1
+
+
 def _a_reader(core: Any) -> None:
     core.replicas.partitions[T].follower_readers.clear()
 
@@ -166,6 +178,9 @@ PLANTED: dict[str, tuple[str, Callable[[Any], None]]] = {
     "an id without a topic": ("metadata", _an_id),
     "a topic without a partition": ("metadata", _an_empty_topic),
     "a count": ("the cache of fetch sessions", _a_count_of_sessions),
+    "bytes of members": ("memory of coordinators", _bytes_of_members),
+    "bytes of groups": ("memory of coordinators", _bytes_of_groups),
+    "bytes of transactional ids": ("memory of coordinators", _bytes_of_ids),
     "a reader that is none": ("the cache of fetch sessions", _a_reader),
     "a proposal that nobody makes": ("the ISR channel", _a_proposal),
     "a retry that comes too late": ("the ISR channel", _a_proposal_that_is_due),

@@ -139,6 +139,21 @@ def _unchecked(core: Any, now_ms: int) -> Iterator[str]:
         yield f"it counts {books._bytes} bytes, and nothing waits"
 
 
+def _memory(core: Any, now_ms: int) -> Iterator[str]:
+    """What coordinators hold counts once, for as long as they coordinate."""
+    groups, ids = (
+        [one.coordinator for one in shards.shards.values() if one.coordinator is not None and not one.is_over]
+        for shards in (core.groups, core.transactions)
+    )
+    for counted, found in (
+        (core.groups.memory, sum(one.shard.held_bytes for one in groups)),
+        (core.groups.kept, sum(one.shard.kept_bytes for one in groups)),
+        (core.transactions.kept, sum(one.room.kept_bytes for one in ids)),
+    ):
+        if counted.size_bytes != found:
+            yield f"they count {counted.size_bytes} bytes, and hold {found}"
+
+
 def _groups(core: Any, now_ms: int) -> Iterator[str]:
     for shards in core.groups.shards.values():
         coordinator = shards.coordinator
@@ -272,6 +287,7 @@ _LOOKS: dict[str, Callable[[Any, int], Iterator[str]]] = {
     "its markers": _markers,
     "its replicas": _replicas,
     "its copies": _moves,
+    "memory of coordinators": _memory,
 }
 
 
