@@ -31,7 +31,7 @@ from odradek.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequestTopic,
 )
 from tests.coordinator.consumers import beat, join
-from tests.coordinator.groups import GROUP, Bench, join_request
+from tests.coordinator.groups import GROUP, Bench, commit_request, join_request
 from tests.coordinator.test_transactions import Bench as TransactionBench
 
 FULL = ErrorCode.COORDINATOR_NOT_AVAILABLE
@@ -208,6 +208,9 @@ def test_a_group_of_the_new_protocol_counts_and_goes() -> None:
     bench.do_asides()
     shard = bench.coordinator.shard
     assert shard.kept_bytes == kept_by(shard) == of_group(GROUP)
+    bench.kept.most_bytes = shard.kept_bytes + BYTES_OF_AN_OFFSET
+    bench.call(commit_request(5, "m", 1, "t", 0, GROUP), 9)
+    assert shard.kept_bytes == kept_by(shard) == bench.kept.most_bytes, "it is no new group"
     bench.call(beat("m", -1), 1)
     bench.call(DeleteGroupsRequest(groups_names=[GROUP]), 2)
     assert shard.kept_bytes == kept_by(shard) == 0

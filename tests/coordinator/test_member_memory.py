@@ -138,9 +138,13 @@ def test_a_thread_tells_what_few_members_with_much_offer(
     request = join("a", tuple(names))
     request.group_id = "c"
     assert bench.call(request, 1).error_code == 0
-    assert isinstance(
-        bench.call(question, 1 if isinstance(question, ConsumerGroupDescribeRequest) else 5), Later
-    )
+    version = 1 if isinstance(question, ConsumerGroupDescribeRequest) else 5
+    answer: Any = bench.call(question, version)
+    assert isinstance(answer, Later)
+    gone = beat("a", -1)
+    gone.group_id = "c"
+    assert bench.call(gone, 1).error_code == 0
+    assert len(answer.make().groups[0].members) == 1, "as it was when it was asked"  # type: ignore[attr-defined]
 
 
 def test_a_thread_tells_a_leader_what_few_members_with_much_offer(monkeypatch: pytest.MonkeyPatch) -> None:
