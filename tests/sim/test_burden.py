@@ -58,7 +58,7 @@ def test_what_is_usual_is_not() -> None:
 
 def test_a_meter_counts_what_a_turn_enters_and_nothing_of_threads() -> None:
     loop = SimLoop(1)
-    loop.meter = meter = Meter()
+    loop.meter = meter = Meter({"b1"})
     host, threads = Host("b1", 1), Host("b1", 1)
     threads.is_of_threads = True
 
@@ -75,6 +75,33 @@ def test_a_meter_counts_what_a_turn_enters_and_nothing_of_threads() -> None:
 
     assert meter.busiest["b1"][0] == 41
     assert meter.steps["b1"] == 8 + 41 + 901
+
+
+def test_a_meter_stands_still_for_the_simulator_and_counts_nobody_else() -> None:
+    loop = SimLoop(1)
+    loop.meter = meter = Meter({"b1"})
+
+    def step() -> None:
+        pass
+
+    def looked_at() -> None:
+        step()
+        with meter.standing_still():
+            for _ in range(1_000):
+                step()
+        step()
+
+    for name in ("b1", "c1"):
+        loop.call_as(Host(name, 1), looked_at)
+    with meter.standing_still():  # of nobody
+        step()
+    asked = next(meter._asked)
+    step()
+    assert next(meter._asked) == asked + 1, "nothing is counted from there on"
+    loop.run_until(1.0)
+
+    assert meter.steps.keys() == {"b1"}
+    assert 3 <= meter.steps["b1"] < 20  # its own, and how the meter is told
 
 
 def metered(*faults: Fault, duration_s: float) -> Plan:
@@ -99,7 +126,7 @@ def test_a_read_that_brings_thousands_of_requests_is_handled_in_many_turns_and_t
     counted = run(metered(DEAF, duration_s=6.0))
     assert counted.code == OK, describe(counted)
 
-    monkeypatch.setattr("odradek.sim.run.Meter", lambda: None)
+    monkeypatch.setattr("odradek.sim.run.Meter", lambda hosts: None)
     uncounted = run(metered(DEAF, duration_s=6.0))
     assert (counted.trace_hash, counted.events) == (uncounted.trace_hash, uncounted.events)
 
@@ -157,10 +184,10 @@ def steps_of(idle_partitions: int) -> int:
     world.call(host, create())
     world.run_for(10.0)
     world.call(host, produce(5))
-    world.loop.meter = meter = Meter()
+    world.loop.meter = meter = Meter({broker.name for broker in world.brokers.values()})
     world.call(host, produce(100))
     let_go(world)
-    return sum(steps for name, steps in meter.steps.items() if name.startswith("b"))
+    return sum(meter.steps.values())
 
 
 def test_the_cost_of_a_record_does_not_grow_with_partitions_that_rest() -> None:

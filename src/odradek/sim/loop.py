@@ -370,7 +370,8 @@ class SimLoop(asyncio.AbstractEventLoop):
                     handle = heappop(timers)[2]
                     if not handle._cancelled:
                         ready.append(handle)
-                continue
+                if stop is not None:
+                    continue  # the clock may be what it waits for
             handle = ready.pop()
             if ready:
                 index = int(random() * (len(ready) + 1))
@@ -405,7 +406,7 @@ class SimLoop(asyncio.AbstractEventLoop):
         name = self._names.get(kind) or self._name(kind, callback)
         self.trace_hash = (self.trace_hash * 1000003 ^ self._now_us ^ host.mark ^ name) & _MASK
         try:
-            if self.meter is None or host is NOBODY:
+            if self.meter is None or host.name not in self.meter.hosts:
                 if args:
                     context.run(callback, *args)
                 else:  # most: nothing is packed for the call

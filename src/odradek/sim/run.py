@@ -277,7 +277,7 @@ class _Run:
         self.partitions = self.workload.partitions
         self.client_host = Host(MACHINE, NUMBER)
         if plan.is_metered:
-            world.loop.meter = Meter()
+            world.loop.meter = Meter({broker.name for broker in world.brokers.values()})
 
     def whole(self) -> None:
         try:

@@ -632,11 +632,13 @@ class World:
 
     def controller_stepped(self, broker: SimBroker, event: object, effects: object) -> None:
         """An observer that fails is a mistake of the simulator: the broker it looked at must not hear of it."""
-        for observer in tuple(self.on_controller_step):
-            try:
-                observer(broker, event, effects)
-            except Exception as error:
-                self.loop.call_exception_handler(
-                    {"message": "whoever watched a controller", "exception": error}
-                )
-                self.loop.interrupt()
+        meter = self.loop.meter
+        with nullcontext() if meter is None else meter.standing_still():
+            for observer in tuple(self.on_controller_step):
+                try:
+                    observer(broker, event, effects)
+                except Exception as error:
+                    self.loop.call_exception_handler(
+                        {"message": "whoever watched a controller", "exception": error}
+                    )
+                    self.loop.interrupt()
