@@ -600,6 +600,7 @@ def test_whoever_has_used_up_a_quota_goes_on_when_it_is_another_one(loop: asynci
         transport.feed(request(1) + request(2))
     assert len(door.requests) == len(held)
     door.quotas.change("clients", "me", {PRODUCE_RATE: "1"})
+    door.throttles.quotas_changed()
     door.gateway.end_turn()
     assert len(door.requests) == len(held), "in turns of their own, for each may have a request that waits"
     run_once(loop)
@@ -610,6 +611,7 @@ def test_whoever_has_used_up_a_quota_goes_on_when_it_is_another_one(loop: asynci
 
     for told in ({PRODUCE_RATE: "1"}, {PRODUCE_RATE: "2"}, {}):
         door.quotas.change("clients", "me", told)
+        door.throttles.quotas_changed()
         door.gateway.end_turn()
         for _ in held:
             run_once(loop)
@@ -636,6 +638,7 @@ def test_requests_that_waited_for_a_quota_and_take_long_are_handled_in_several_t
 
     door.decide = slow
     door.quotas.change("clients", "me", {PRODUCE_RATE: "1"})
+    door.throttles.quotas_changed()
     door.gateway.end_turn()
     for turns in range(1, 4):
         run_once(loop)
@@ -650,6 +653,7 @@ def test_who_waits_for_a_turn_to_be_let_in_is_not_let_in_because_a_quota_is_anot
     _, waiting = door.connect()
     assert not waiting.is_reading_allowed
     door.quotas.change("clients", "me", {PRODUCE_RATE: "1"})
+    door.throttles.quotas_changed()
     door.gateway.end_turn()
     run_once(loop)
     assert not waiting.is_reading_allowed

@@ -125,6 +125,8 @@ class ClientThrottles:
     def __init__(self, quotas: ClientQuotas, settings: BrokerSettings) -> None:
         self.is_active = False
         self.counts_time = False
+        # Of quotas, so far: whoever is held up may be so no longer. Asked at the end of every turn.
+        self.changes = quotas.changes
         # By what somebody was held up, how often and how long in all: what `/metrics` tells.
         self.counters = {f"{name}_{what}": 0 for name in QUOTAS for what in ("throttled", "throttle_time_ms")}
         self._quotas = quotas
@@ -135,17 +137,13 @@ class ClientThrottles:
 
     def quotas_changed(self) -> None:
         """Counts at once. What was done so far is kept: a new quota is no fresh start."""
+        self.changes = self._quotas.changes
         counts = self._quotas.counts
         self._limits.clear()
         self.counts_time = counts[REQUEST_PERCENTAGE] > 0
         self.is_active = self.counts_time or counts[PRODUCE_RATE] > 0 or counts[FETCH_RATE] > 0
         if not self.is_active:
             self._rates.clear()
-
-    @property
-    def changes(self) -> int:
-        """Of quotas, so far: whoever is held up may be so no longer."""
-        return self._quotas.changes
 
     # --------------------------------------------------------------------------------------------- requests
 
