@@ -18,7 +18,7 @@ from odradek.sim.checkers.history import Anomaly
 from odradek.sim.checkers.replicas import PartitionView
 from odradek.sim.loop import Host
 from odradek.sim.network import SimTransport
-from odradek.sim.observed.answers_heard import AnswersHeard, frames
+from odradek.sim.observed.answers_heard import AnswersHeard, frames, may_hold
 from odradek.sim.world import SimBroker, World
 
 PRODUCE, ALL = 0, -1
@@ -68,15 +68,15 @@ class Acknowledgements(AnswersHeard[Asked]):
         self._first_lives: dict[tuple[TopicPartition, int], Lives] = {}  # by the checksum of the batch
         super().__init__(world, "acknowledgements")
 
-    def listen(self, transport: SimTransport, data: bytes) -> None:
-        if transport.host.name == self._client:
-            if data[4:6] == _KEY_OF_PRODUCE or not _is_one_frame(data):
-                self._note_requests(transport, data)
-        elif self.is_asked(transport) and not self.found:
-            for broker, asked, frame in self.answers(transport, data):
-                self._judge_answer(broker, asked, frame)
+    def answered(self, transport: SimTransport, data: bytes) -> None:
+        if self.found:
+            return
+        for broker, asked, frame in self.answers(transport, data):
+            self._judge_answer(broker, asked, frame)
 
-    def _note_requests(self, transport: SimTransport, data: bytes) -> None:
+    def heard(self, transport: SimTransport, data: bytes) -> None:
+        if transport.host.name != self._client or not may_hold(data, _KEY_OF_PRODUCE):
+            return
         for frame in frames(data):
             if bytes(frame[:2]) != _KEY_OF_PRODUCE:
                 continue
@@ -175,7 +175,3 @@ def _sequences(broker: SimBroker, partition: TopicPartition, producer: tuple[int
 
 def _era_of(state: PartitionView) -> Era:
     return state.incarnation, state.unclean_elections
-
-
-def _is_one_frame(data: bytes) -> bool:
-    return len(data) == 4 + int.from_bytes(data[:4], "big")

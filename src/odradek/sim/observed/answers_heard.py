@@ -10,7 +10,7 @@ T = TypeVar("T")  # what is remembered of a request until it is answered
 
 
 class AnswersHeard(Generic[T]):
-    """A listener says what it waits for (`expect`) and goes through `answers`, both in `listen`."""
+    """A listener says what it waits for (`expect`, in `heard`) and goes through `answers` (in `answered`)."""
 
     def __init__(self, world: World, about: str) -> None:
         """`about`: what it listens to, for the message where it fails."""
@@ -20,16 +20,16 @@ class AnswersHeard(Generic[T]):
         self._asked: dict[SimTransport, dict[int, T]] = {}
         world.network.taps.append(self._written)
 
-    def listen(self, transport: SimTransport, data: bytes) -> None:
-        """`data` is written at this end, and nobody has it yet."""
+    def heard(self, transport: SimTransport, data: bytes) -> None:
+        """`data` is written at this end, where no answer is awaited, and nobody has it yet."""
+        raise NotImplementedError
+
+    def answered(self, transport: SimTransport, data: bytes) -> None:
+        """As `heard`, and an answer is awaited."""
         raise NotImplementedError
 
     def expect(self, transport: SimTransport, correlation_id: int, asked: T) -> None:
         self._asked.setdefault(transport, {})[correlation_id] = asked
-
-    def is_asked(self, transport: SimTransport) -> bool:
-        """Whether an answer is awaited that is written at this end."""
-        return transport.peer in self._asked
 
     def answers(self, transport: SimTransport, data: bytes) -> Iterator[tuple[SimBroker, T, memoryview]]:
         """Those that were awaited: the broker, what it was asked, and the frame without its size."""
@@ -47,12 +47,20 @@ class AnswersHeard(Generic[T]):
     def _written(self, transport: SimTransport, data: bytes) -> None:
         """A listener that fails is a mistake of the simulator: the broker that writes must not hear of it."""
         try:
-            self.listen(transport, data)
+            if transport.peer in self._asked:
+                self.answered(transport, data)
+            else:
+                self.heard(transport, data)
         except Exception as error:
             self._world.loop.call_exception_handler(
                 {"message": f"whoever listened to {self._about}", "exception": error}
             )
             self._world.loop.interrupt()
+
+
+def may_hold(data: bytes, key: bytes) -> bool:
+    """Whether a request with this API key may be among what was written at once; nearly always that is one frame."""
+    return data[4:6] == key or len(data) != 4 + int.from_bytes(data[:4], "big")
 
 
 def frames(data: bytes) -> Iterator[memoryview]:

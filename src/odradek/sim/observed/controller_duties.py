@@ -5,6 +5,7 @@ Whom it has to tell what, what it has to remember of whom it does not wait for, 
 
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
+from operator import is_
 from typing import Any, NamedTuple
 
 from odradek.controller import replica_removal, topic_deletion, unclean
@@ -94,6 +95,8 @@ class ControllerDuties:
             known = before.get(queue.broker)
             if known is None or known.epoch != queue.epoch:
                 continue
+            if len(queue.requests) <= len(known.requests) and all(map(is_, queue.requests, known.requests)):
+                continue  # at most the last ones are gone
             places = {id(request): place for place, request in enumerate(known.requests)}
             order = [places.get(id(request), len(places)) for request in queue.requests]
             if order != sorted(order):

@@ -12,7 +12,7 @@ from odradek.protocol.messages.write_txn_markers import WriteTxnMarkersResponse
 from odradek.sim.checkers.acknowledgements import marker_is_committed
 from odradek.sim.faults.wire import request_frames
 from odradek.sim.network import SimTransport
-from odradek.sim.observed.answers_heard import AnswersHeard
+from odradek.sim.observed.answers_heard import AnswersHeard, may_hold
 from odradek.sim.world import World
 
 WRITE_TXN_MARKERS = 27
@@ -26,15 +26,13 @@ class MarkerAnswers(AnswersHeard[int]):
     def __init__(self, world: World) -> None:
         super().__init__(world, "markers")
 
-    def listen(self, transport: SimTransport, data: bytes) -> None:
-        if self.is_asked(transport):
-            self._judge(transport, data)
-        elif _KEY_IN_BYTES in data:
+    def heard(self, transport: SimTransport, data: bytes) -> None:
+        if may_hold(data, _KEY_IN_BYTES):
             for frame in request_frames(data, _KEYS):
                 header = decode_request_header(memoryview(frame)[4:])
                 self.expect(transport, header.correlation_id, header.api_version)
 
-    def _judge(self, transport: SimTransport, data: bytes) -> None:
+    def answered(self, transport: SimTransport, data: bytes) -> None:
         for broker, version, frame in self.answers(transport, data):
             _, offset = decode_response_header(WRITE_TXN_MARKERS, version, frame)
             response = WriteTxnMarkersResponse.decode(version, frame[offset:])
