@@ -332,9 +332,6 @@ NOT_ENTERED: dict[str, tuple[str, ...]] = {
     "no descriptor has to be left when a log is begun, and it has to be deleted before it is made": (
         "log/log_manager.py LogManager._take_away_begun",
     ),
-    "somebody has to ask for a log while its directory is offline, before the broker is told that it is": (
-        "log/log_directory.py LogDirectory.offline_with",
-    ),
     "no world removes or damages index files of a broker that runs": (
         "log/index_rebuilding.py *",
         "log/transaction_rebuilding.py rebuild",
