@@ -28,6 +28,7 @@ FIRST_REPLICA = 2
 KINDS = ("alter-partition", "altered", "leader-and-isr", "update-metadata", "end-offset")
 # Of what was answered, not of the order of the assignment.
 BY_ANSWERS = ("ControllerHearsEndOffset", "PatienceEnds")
+IN_DOUBT = "unmounted"  # the search does not know that a kernel keeps what a killed broker wrote
 NO_COUNTERPART = "# NO COUNTERPART in a whole cluster: "
 
 
@@ -169,13 +170,13 @@ class _Retelling:
     def _broker_crash(self, step: Transition, rest: str) -> Iterator[str]:
         broker = self._who(rest)
         self.dead.append(broker)
-        yield f"kill {broker}"
+        yield f"kill {broker} {IN_DOUBT}"
 
     def _broker_bounces(self, step: Transition, rest: str) -> Iterator[str]:
         broker = self._who(rest)
         yield from (
             f"hold-watches {self.controller}",
-            f"kill {broker}",
+            f"kill {broker} {IN_DOUBT}",
             f"expire {broker}",
             f"start {broker}",
             "run 0.5",
