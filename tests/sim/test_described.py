@@ -1,7 +1,7 @@
 """What brokers at rest answer to tools, and what is left in the store: wrong ones made by hand, and planted in a world."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -11,7 +11,9 @@ from odradek.model.error_codes import ErrorCode
 from odradek.model.ids import BrokerId
 from odradek.protocol.messages import describe_configs, describe_producers, metadata
 from odradek.sim.checkers.described import Facts, tidy, told_as_it_is
-from odradek.sim.clients.client import SimClient
+from odradek.sim.checkers.history import History
+from odradek.sim.clients.client import Address, SimClient
+from odradek.sim.clients.producer import SimProducer
 from odradek.sim.observed.described import (
     _configurations,
     _metadata,
@@ -19,7 +21,7 @@ from odradek.sim.observed.described import (
     described_wrongly,
     untidy_store,
 )
-from odradek.sim.observed.instants import Found, instants
+from odradek.sim.observed.instants import Found, found_at, instants
 from odradek.sim.plan import Fault
 from odradek.sim.run import CORRECTNESS, run
 from odradek.sim.world import PORT, World
@@ -60,6 +62,36 @@ def test_a_healthy_cluster_tells_what_is_so_of_many_things() -> None:
         assert _wrong(world) == []
 
 
+class _WritesMeanwhile(SimClient):
+    """With each of its questions a log takes one more record."""
+
+    producer: SimProducer
+
+    async def ask(self, address: Address, message: Any, version: int | None = None) -> Any:
+        assert (await self.producer.send(T, [b"2"])).outcome == "ok"
+        return await super().ask(address, message, version)
+
+
+def _connected_and_writes(world: World) -> Callable[[], Awaitable[SimClient]]:
+    async def connected() -> SimClient:
+        client = _WritesMeanwhile(world.loop, HOST, world.addresses)
+        client.producer = SimProducer(await connected_to(world)(), "p1", History())
+        await client.producer.open()
+        await client.refresh([])
+        return client
+
+    return connected
+
+
+def test_a_log_that_changes_while_brokers_are_asked_is_asked_for_the_times_it_had_before() -> None:
+    """Those of its records in between were asked for: the files had them neither before nor after."""
+    with healthy_world() as (world, _):
+        assert described_wrongly(world, _connected_and_writes(world), HOST) == []
+    with applied([ANOTHER_TIME]), healthy_world() as (world, _):
+        (found,) = described_wrongly(world, _connected_and_writes(world), HOST)
+        assert f"tells of offset of {T} at " in found.detail
+
+
 def _another_controller(leader: Any) -> None:
     leader.metadata.controller_id = BrokerId(9)
 
@@ -95,12 +127,16 @@ def test_what_is_planted_is_found(why: str) -> None:
 def test_a_time_behind_all_records_is_asked_for_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
     records = [Found(0, 5, 0), Found(1, 9, 0), Found(2, 7, 0)]
     monkeypatch.setattr("odradek.sim.observed.instants.segment_files", lambda log: [(0, None)])
-    monkeypatch.setattr("odradek.sim.observed.instants._records", lambda file, log_start_offset: records)
+    monkeypatch.setattr("odradek.sim.observed.instants._records_in", lambda file, log_start_offset: records)
     log = cast(Any, SimpleNamespace(log_start_offset=0))
-    assert instants(log, 3) == {9: records[1], 10: Found()}
-    assert instants(log, 1) == {9: Found(), 10: Found()}, "only what is committed"
+    assert instants(log) == [9, 10]
+    assert found_at(log, 3, [9, 10]) == {9: records[1], 10: Found()}
+    assert found_at(log, 1, [9, 10]) == {9: Found(), 10: Found()}, "only what is committed"
     records[1:2] = []
-    assert instants(log, 3) == {7: records[1], 8: Found()}
+    assert instants(log) == [7, 8]
+    assert found_at(log, 3, [7, 8]) == {7: records[1], 8: Found()}
+    records.clear()
+    assert (instants(log), found_at(log, 3, [7])) == ([], {7: Found()})
 
 
 class _Unwell:

@@ -30,7 +30,7 @@ from odradek.sim.clients.operations import TOPIC_RESOURCE
 from odradek.sim.faults.targets import serving
 from odradek.sim.loop import Host
 from odradek.sim.observed.decoded import config_of
-from odradek.sim.observed.instants import instants
+from odradek.sim.observed.instants import found_at, instants
 from odradek.sim.observed.log_files import segment_files
 from odradek.sim.world import PORT, SimBroker, World
 from odradek.store import layout
@@ -41,21 +41,33 @@ WITHIN_S = 10.0
 OF_A_TOPIC = 1  # the source of a setting
 COORDINATED_IN = {OF_GROUPS: GROUPS_TOPIC, OF_TRANSACTIONS: TRANSACTIONS_TOPIC}
 Truth = dict[str, object]
+Instants = dict[TopicPartition, list[int]]  # in ms since 1970
 
 
 def described_wrongly(
     world: World, connected: Callable[[], Awaitable[SimClient]], host: Host
 ) -> list[Anomaly]:
-    """`connected`: a client that knows the brokers."""
+    """`connected`: a client that knows the brokers.
+
+    Which times are asked for is settled before: logs may be compacted meanwhile, and have other records each time they are looked at.
+    """
     brokers = serving(world)
-    before = {broker.broker_id: _truth(world, broker) for broker in brokers}
+    wanted = {broker.broker_id: _instants(broker) for broker in brokers}
+
+    def look() -> dict[BrokerId, Truth]:
+        return {broker.broker_id: _truth(world, broker, wanted[broker.broker_id]) for broker in brokers}
+
+    before = look()
 
     async def ask() -> dict[BrokerId, Facts]:
         client = await connected()
-        return {broker.broker_id: await _told(client, world, broker) for broker in brokers}
+        return {
+            broker.broker_id: await _told(client, world, broker, wanted[broker.broker_id])
+            for broker in brokers
+        }
 
     told = world.call(host, ask(), within_s=WITHIN_S)
-    after = {broker.broker_id: _truth(world, broker) for broker in brokers}
+    after = look()
     return [
         anomaly
         for broker_id, facts in told.items()
@@ -66,7 +78,17 @@ def described_wrongly(
 # --- what is so
 
 
-def _truth(world: World, broker: SimBroker) -> Truth:
+def _instants(broker: SimBroker) -> Instants:
+    """Of the logs that it leads."""
+    assert broker.runtime is not None
+    return {
+        partition: instants(replica.log)
+        for partition, replica in broker.runtime.broker.replicas.partitions.items()
+        if replica.is_leader and replica.log.failure is None
+    }
+
+
+def _truth(world: World, broker: SimBroker, wanted: Instants) -> Truth:
     """As the store, the disks and the memory of who coordinates have it."""
     assert broker.runtime is not None
     core = broker.runtime.broker
@@ -112,7 +134,8 @@ def _truth(world: World, broker: SimBroker) -> Truth:
         if replica.is_leader:
             marks = replica.high_watermark, int(replica.last_stable_offset), log.log_start_offset
             found[f"marks of {partition}"] = 0, *marks
-            for asked_ms, there in instants(log, replica.high_watermark).items():
+            found_of = found_at(log, replica.high_watermark, wanted.get(partition, ()))
+            for asked_ms, there in found_of.items():
                 found[f"offset of {partition} at {asked_ms}"] = 0, *there
     return found
 
@@ -189,7 +212,7 @@ def _size(broker: SimBroker, log: Any) -> int | None:
 # --- what is told
 
 
-async def _told(client: SimClient, world: World, broker: SimBroker) -> Facts:
+async def _told(client: SimClient, world: World, broker: SimBroker, wanted: Instants) -> Facts:
     address = broker.name, PORT
     found: dict[str, object] = {}
     names = await _metadata(client, address, found)
@@ -219,7 +242,6 @@ async def _told(client: SimClient, world: World, broker: SimBroker) -> Facts:
         if replica.is_leader and replica.log.failure is None
     }
     await _marks(client, address, led, names, found)
-    wanted = {tp: list(instants(held[tp].log, held[tp].high_watermark)) for tp in led}
     for place in range(max(map(len, wanted.values()), default=0)):
         asked = {tp: instants_ms[place] for tp, instants_ms in wanted.items() if place < len(instants_ms)}
         await _at(client, address, asked, found)
