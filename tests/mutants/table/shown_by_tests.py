@@ -81,8 +81,8 @@ SHOWN_BY_TESTS = (
         (
             Edit(
                 f"{_JOINING}:return_static",
-                "shard.append([GroupRecord(GroupKey(group.group_id), stored)], after)",
-                "_take_place(shard, group, old_id, after.new_id, joining)\nshard.append([GroupRecord(GroupKey(group.group_id), stored)], after)",
+                "group.returning = stored",
+                "group.returning = stored\n_take_place(shard, group, old_id, after.new_id, joining)",
             ),
         ),
         f"{_GROUPS}:test_a_static_member_that_came_back_takes_its_place_when_that_is_committed_and_not_before",

@@ -130,7 +130,7 @@ SHOWN_BY_WORLDS = (
         "offsets_of_an_aborted_transaction",
         "KIP-98",
         "an abort marker makes offsets visible as a commit does",
-        (Edit("coordinator.offsets:Offsets.end_transaction", "not is_commit", "False"),),
+        (Edit("coordinator.offsets:Offsets.end_transaction", "is_commit", "True"),),
         "number-skipped",
     ),
     WorldMutant(
