@@ -411,10 +411,10 @@ def test_of_two_markers_of_a_producer_the_latest_is_judged() -> None:
     world: Any = SimpleNamespace(network=SimpleNamespace(taps=[]), let_in=[])
     heard: Any = MarkerAnswers(world)
     heard.answers = lambda transport, data: [(broker, 1, frame)]
-    heard._judge(None, b"")
+    heard.answered(None, b"")
     assert [anomaly.name for anomaly in world.let_in] == ["I15"]
     replica.high_watermark = 10
-    heard._judge(None, b"")
+    heard.answered(None, b"")
     assert len(world.let_in) == 1
 
 

@@ -156,8 +156,8 @@ def _too_many_copies(core: Any) -> None:
 
 def _a_count_of_who_waits(core: Any) -> None:
     waiting = SimpleNamespace(_partitions=1, _waiters={})
-    coordinator = SimpleNamespace(room=SimpleNamespace(waiting=waiting))
-    core.transactions.shards[99] = SimpleNamespace(coordinator=coordinator)
+    coordinator = SimpleNamespace(room=SimpleNamespace(waiting=waiting, kept_bytes=0))
+    core.transactions.shards[99] = SimpleNamespace(coordinator=coordinator, is_over=False)
 
 
 def _a_marker_that_was_given_up(core: Any) -> None:

@@ -114,7 +114,7 @@ def test_what_is_left_in_the_end_is_the_last_that_was_taken_or_one_of_which_nobo
 ANOTHER = Edit("coordinator.committing:_commit", "one.committed_offset", "one.committed_offset + 1")
 UNWRITTEN = Edit(
     "coordinator.committing:_commit",
-    "shard.append(records, after, producer)",
+    "shard.append(records, after, producer, kept_bytes=kept_bytes)",
     "after.committed(shard, now_ms)",
 )
 
