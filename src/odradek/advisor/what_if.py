@@ -96,8 +96,8 @@ def what_if(
 ) -> WhatIf:
     """The brokers in `kill` fail at once, then those in `start` come back. `context` is not changed.
 
-    `stopped_in_order`: those in `start` had flushed all they held when they ended (KIP-966); else they may have lost
-    some of it, as after a power cut.
+    `stopped_in_order`: those in `start` had flushed all they held when they ended (KIP-966), or were killed and prove that
+    they have lost nothing (decision 0074); else they may have lost some of it, as after a power cut.
     """
     unknown = sorted(set(kill) - set(context.brokers))
     if unknown:
