@@ -29,7 +29,7 @@ MOST_CALLS = {
     "commit_of_many": 17,
     "commit_that_is_refused": 6,
     "fetch_of_all": 1,
-    "offsets_of_many_groups": 1,
+    "offsets_of_many_groups": 6,
     "commit_in_a_transaction": 20,
     "its_marker": 5,
     "markers_written": 5,
