@@ -34,6 +34,9 @@ class MemoryTransport(asyncio.Transport):
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
         pass  # the test's own limit counts
 
+    def get_write_buffer_size(self) -> int:
+        return self.unread_bytes
+
     def is_reading(self) -> bool:
         return self.is_reading_allowed
 

@@ -2,6 +2,7 @@
 
 import random
 import struct
+import sys
 from collections.abc import Callable, Iterator
 from itertools import pairwise
 from pathlib import Path
@@ -12,6 +13,7 @@ from odradek.broker.answers import NO_REPLY, Answer, CloseConnection, NoReply, P
 from odradek.client.receive_buffers import SMALL_FRAME_BYTES, BufferPool
 from odradek.log.files import FileSlice, OsDirectory
 from odradek.server.connection import (
+    LARGE_BYTES,
     MOST_FRAMES_A_TURN,
     MOST_LINGERING_S,
     MOST_QUESTIONS,
@@ -19,6 +21,7 @@ from odradek.server.connection import (
     Connection,
 )
 from odradek.server.outgoing import ENOUGH_BYTES_A_TURN, WRITE_CHUNK_BYTES
+from odradek.server.unsent_answers import UnsentAnswers
 from tests.server.memory_transport import MemoryTransport, connect
 
 ECHO, PARK, SILENT, CLOSE, FILE, THROTTLE, SILENT_THROTTLE, ASK = range(8)
@@ -45,6 +48,7 @@ class Host:
 
     def __init__(self) -> None:
         self.pool = BufferPool()
+        self.unsent = UnsentAnswers()
         self.turn = 0
         self.frame_takes_ns = 0
         self.frames: list[bytes] = []
@@ -232,6 +236,28 @@ def test_answers_leave_in_the_order_of_requests_even_when_the_first_comes_last()
 
     assert list(answers(transport.written)) == [(1, b"one"), (2, b"two"), (3, b"three"), (5, b"5")]
     assert transport.write_calls == 1
+
+
+def test_large_answers_of_a_connection_that_goes_are_freed_one_in_a_turn() -> None:
+    """The kernel takes 10 ms to take 50 MB back."""
+    host, _, transport = make(high_water_bytes=0)
+    transport.feed(b"".join(frame(n, kind=PARK) for n in range(5)))
+    there = [bytes(LARGE_BYTES + n) for n in range(5)]
+    for place in reversed(range(5)):
+        host.parked[place].complete(Reply([there[place]]))
+    host.parked.clear()
+    host.end_turn()
+
+    def held() -> int:
+        return sum(sys.getrefcount(there[place]) > sys.getrefcount(bytes(1)) + 1 for place in range(5))
+
+    assert held() == 5
+    transport.protocol.connection_lost(None)
+    left = [held()]
+    while host.timers:
+        host.advance(0)
+        left.append(held())
+    assert left == [5, 4, 3, 2, 1, 0]
 
 
 def test_a_parked_request_without_answer_leaves_no_gap() -> None:

@@ -4,6 +4,7 @@ import asyncio
 import hashlib
 import socket
 import struct
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
@@ -27,6 +28,7 @@ from odradek.server.outgoing import (
     WRITE_CHUNK_BYTES,
     Outgoing,
 )
+from odradek.server.unsent_answers import Unsent, UnsentAnswers
 from tests.server.memory_transport import MemoryTransport
 from tests.server.test_connection import Host
 from tests.support import eventually
@@ -317,7 +319,7 @@ class BreakingTransport(MemoryTransport):
 
 def test_a_transport_that_broke_is_given_no_more_pieces() -> None:
     transport = BreakingTransport(cast(asyncio.BufferedProtocol, object()))
-    outgoing = Outgoing()
+    outgoing = Outgoing(Unsent(UnsentAnswers(), 1))
     outgoing.opened(transport)
     outgoing.add(b"head", [bytes(WRITE_CHUNK_BYTES), bytes(WRITE_CHUNK_BYTES)], 4 + 2 * WRITE_CHUNK_BYTES)
     outgoing.write()
@@ -330,7 +332,7 @@ def test_a_transport_that_broke_is_given_no_more_pieces() -> None:
 def test_a_transport_that_was_closing_before_is_given_the_rest() -> None:
     """Its peer has stopped sending and may still read."""
     transport = MemoryTransport(cast(asyncio.BufferedProtocol, object()))
-    outgoing = Outgoing()
+    outgoing = Outgoing(Unsent(UnsentAnswers(), 1))
     outgoing.opened(transport)
     transport.close()
     outgoing.add(b"head", [bytes(WRITE_CHUNK_BYTES)], 4 + WRITE_CHUNK_BYTES)
@@ -383,3 +385,24 @@ def test_a_transport_without_a_socket_gets_pieces(tmp_path: Path, reads: list[in
 
     assert len(transport.written) == 2_000_008
     assert max(reads) <= WRITE_CHUNK_BYTES
+
+
+class KeepingTransport(MemoryTransport):
+    """Holds back the object that it was given last, as uvloop's and those of later Pythons do."""
+
+    def write(self, data: Any) -> None:
+        self.kept = data
+
+
+def test_a_large_answer_is_not_kept_for_the_last_piece_of_it() -> None:
+    transport = KeepingTransport(cast(asyncio.BufferedProtocol, object()))
+    outgoing = Outgoing(Unsent(UnsentAnswers(), 1))
+    outgoing.opened(transport)
+    answer = bytes(WRITE_CHUNK_BYTES + 1_000)
+    unheld = sys.getrefcount(answer)
+
+    outgoing.add(b"head", [answer], 4 + len(answer))
+    outgoing.write()
+
+    assert len(transport.kept) == 1_000
+    assert sys.getrefcount(answer) == unheld

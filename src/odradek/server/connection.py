@@ -8,7 +8,8 @@ loop turn.
 So many frames of one connection are handled in a turn, and for so long, and the others come first then: one read may bring
 thousands.
 
-Backpressure in four places. A peer that does not read its answers is not read from (`pause_writing`). A peer
+Backpressure in four places. A peer that does not read its answers is not read from (`pause_writing`), and it is closed where
+all that is unread takes too much memory (`Gateway._close_who_does_not_read`). A peer
 with too many requests in flight is not read from either, nor is one that is over its quota for as long as it was
 told (`mute`), nor one with half a megabyte of answers waiting, for its socket or for the answer before them. Bytes of
 segment files leave only when the transport can take them (outgoing.py).
@@ -20,7 +21,9 @@ large (`MOST_QUESTIONS`). Apache handles one request of a connection at a time.
 import asyncio
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
+from socket import SO_LINGER, SOL_SOCKET
 from struct import Struct
 from typing import Any, Protocol, cast
 
@@ -31,6 +34,7 @@ from odradek.client.receive_buffers import BufferPool
 from odradek.model.errors import ProtocolError
 from odradek.protocol.primitives import size_of
 from odradek.server.outgoing import ENOUGH_BYTES_A_TURN, Outgoing
+from odradek.server.unsent_answers import Unsent, UnsentAnswers
 
 LONGEST_MUTED_TIMER_S = 60.0
 # How long a connection that closes waits for its peer to read what was answered.
@@ -41,8 +45,11 @@ MOST_TURN_NS = 10_000_000
 # Of 500 requests in flight, those that may be parked with an answer that is larger than they are, and has to be held in
 # memory if the peer does not read it: some megabytes each, where there are thousands of topics.
 MOST_QUESTIONS = 10
+# The kernel takes a fifth of a millisecond to take a megabyte back.
+LARGE_BYTES = 1 << 20
 LARGEST_ANSWER_BYTES = 2**31 - 1 - 5  # its size is an int32, and counts the header
 
+_AT_ONCE = Struct("ii").pack(1, 0)  # a `struct linger`
 _SIZE_AND_CORRELATION = Struct(">ii")
 _SIZE_CORRELATION_AND_NO_TAGS = Struct(">iix")
 
@@ -51,6 +58,7 @@ class ConnectionHost(Protocol):
     """What a connection asks of the process it stands in."""
 
     pool: BufferPool
+    unsent: UnsentAnswers
     turn: int  # its number, raised by `end_turn`
 
     def connection_opened(self, connection: "Connection") -> bool:
@@ -78,6 +86,13 @@ class ConnectionHost(Protocol):
     def stopwatch_ns(self) -> int: ...
 
     def call_later(self, delay_s: float, callback: Callable[[], None]) -> object: ...
+
+
+def _free(host: ConnectionHost, buffers: list[bytes]) -> None:
+    """One in a turn."""
+    buffers.pop()
+    if buffers:
+        host.call_later(0, partial(_free, host, buffers))
 
 
 class _Slot:
@@ -140,7 +155,8 @@ class Connection(FrameProtocol):
         self._slots: deque[_Slot] = deque()
         self._questions = 0  # parked ones
         self._waiting_bytes = 0  # of answers that wait for the one before them
-        self._outgoing = Outgoing()
+        self.unsent = Unsent(host.unsent, connection_id)
+        self._outgoing = Outgoing(self.unsent)
         self._goes_on_next_turn = False  # with writing, and then with reading: others come first
         self._turn = -1  # that in which a frame came last
         self._turn_began_ns = 0
@@ -172,8 +188,7 @@ class Connection(FrameProtocol):
         self.is_closing = True
         self.is_lingering = False
         self.transport = None
-        self._abandon()
-        self._outgoing.clear()
+        self._let_go()
         self.drop_received()
         self._host.connection_closed(self)
         self._host.end_turn()
@@ -183,8 +198,21 @@ class Connection(FrameProtocol):
             slot.connection = None
             if slot.park is not None:
                 slot.park.abandon()
+            if slot.size_bytes:
+                self.unsent.gone(cast(Reply, slot.answer).buffers)
         self._slots.clear()
         self._questions = self._waiting_bytes = 0
+
+    def _let_go(self) -> None:
+        waiting = [slot.answer.buffers for slot in self._slots if type(slot.answer) is Reply]
+        waiting.append(self._outgoing.buffers())
+        large = [
+            one for buffers in waiting for one in buffers if type(one) is bytes and len(one) >= LARGE_BYTES
+        ]
+        self._abandon()
+        self._outgoing.clear()
+        if large:
+            self._host.call_later(0, partial(_free, self._host, large))
 
     def eof_received(self) -> bool:
         return False  # close: whoever has stopped sending does not wait for our answers
@@ -329,14 +357,20 @@ class Connection(FrameProtocol):
             self._questions -= 1
         if slots[0] is not slot and type(slot.answer) is Reply:
             slot.size_bytes = size_of(slot.answer.buffers)
-            self._waiting_bytes += slot.size_bytes
+            if slot.size_bytes:
+                self._waiting_bytes += slot.size_bytes
+                if not self.unsent.size_bytes:
+                    self.unsent.begin(self._host.monotonic())
+                self.unsent.come(slot.answer.buffers)
         while slots:
             answer = slots[0].answer
             if answer is None:
                 break
             done = slots.popleft()
             done.connection = None
-            self._waiting_bytes -= done.size_bytes
+            if done.size_bytes:
+                self._waiting_bytes -= done.size_bytes
+                self.unsent.gone(cast(Reply, answer).buffers)
             if type(answer) is Reply:
                 self._emit(answer, done.correlation_id, done.flexible_header)
             elif type(answer) is NoReply:
@@ -377,8 +411,11 @@ class Connection(FrameProtocol):
             self._resume_reading()
 
     def _write_outgoing(self) -> None:
-        if self._outgoing.waiting_bytes:
+        unsent, before = self.unsent, self._outgoing.waiting_bytes
+        if before:
             self.last_active_at = self._host.monotonic()
+            if not unsent.size_bytes:
+                unsent.begin(self.last_active_at)
         try:
             if self._outgoing.write():
                 self._put_off()
@@ -387,6 +424,8 @@ class Connection(FrameProtocol):
             self._host.nonsense(self, f"an answer cannot be finished: {error}")
             self._outgoing.drop()
             self.close()  # or, where it was closing already, whoever called sees that nothing is left
+        if unsent.size_bytes and before > self._outgoing.waiting_bytes:
+            unsent.left(before - self._outgoing.waiting_bytes, self.last_active_at)
 
     def _put_off(self) -> None:
         if not self._goes_on_next_turn:
@@ -426,8 +465,17 @@ class Connection(FrameProtocol):
     def abort(self) -> None:
         self.is_closing = True
         self.is_lingering = False
+        self._let_go()
         if self.transport is not None:
             self.transport.abort()
+
+    def reset(self) -> None:
+        """`abort`, and what the kernel has for a peer that does not read goes as well."""
+        connected = None if self.transport is None else self.transport.get_extra_info("socket")
+        if connected is not None:
+            with suppress(OSError):  # the peer has gone
+                connected.setsockopt(SOL_SOCKET, SO_LINGER, _AT_ONCE)
+        self.abort()
 
     @property
     def requests_in_flight(self) -> int:

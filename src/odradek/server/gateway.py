@@ -7,6 +7,7 @@ A turn is one callback of the loop: a read, a timer, an answer of another broker
 import asyncio
 from collections.abc import Callable
 from contextlib import suppress
+from heapq import nlargest
 from typing import Any
 
 from odradek.broker.answers import Answer, CloseConnection, Park
@@ -23,6 +24,7 @@ from odradek.server.connection_limits import ConnectionLimits, Full, Refused
 from odradek.server.environment import Environment
 from odradek.server.log_limits import LimitedLog
 from odradek.server.metrics import OTHER_KEYS, Metrics
+from odradek.server.unsent_answers import UnsentAnswers
 
 # Between the check for idle connections and their end.
 _LAST_WORDS_S = 0.05
@@ -73,6 +75,8 @@ class Gateway:
         whom the time of requests is told, when somebody has a quota of it. `protected_listener`: see
         `connection_limits`."""
         self.pool = pool
+        self.unsent = UnsentAnswers()
+        self._most_unsent_bytes = environment.most_unsent_bytes
         self.turn = 0
         self.monotonic = environment.loop.time
         self.call_later = environment.loop.call_later
@@ -169,6 +173,30 @@ class Gateway:
             "protected", f"connection from {idlest.peer} closed, a broker gets its place: {reason}"
         )
         idlest.close()
+
+    def _close_who_does_not_read(self) -> None:
+        """Those whose answers will take longest to leave, as fast as they do, until there is room again: for some more, so
+        that not each of them has all looked at. Not who will be through first, while something leaves: an answer of any size
+        reaches who reads it. And no broker, where brokers have a listener of their own."""
+        unsent, now = self.unsent, self.monotonic()
+        rated = [
+            (one.seconds_left(now), one.size_bytes, connection_id)
+            for connection_id, one in unsent.waiting.items()
+            if self._connections[connection_id].listener != self._protected_listener
+        ]
+        enough = self._most_unsent_bytes * 63 // 64
+        most = len(rated) - 1 or int(not unsent.waiting[rated[0][2]].is_leaving(now))
+        for _, size, connection_id in nlargest(min(CLOSED_A_TURN, most), rated):
+            if unsent.size_bytes <= enough:
+                break
+            connection = self._connections[connection_id]
+            self._metrics.connections_unread_closed += 1
+            self._log.warning(
+                "unread",
+                f"connection from {connection.peer} closed: {size >> 20} MiB of answers wait for it to read them, and those of all "
+                f"clients take more than {self._most_unsent_bytes >> 20} MiB",
+            )
+            connection.reset()
 
     def settings_changed(self, settings: BrokerSettings) -> None:
         """What was set for this broker or for all, beyond its file."""
@@ -332,6 +360,8 @@ class Gateway:
                     finally:
                         if ready:  # there was no memory to tell of it
                             self._ready += reversed(ready)
+            if self.unsent.size_bytes > self._most_unsent_bytes:
+                self._close_who_does_not_read()
             if self._throttles.changes != self._quotas_seen:
                 self._quotas_changed()
             self._turn_over()

@@ -15,6 +15,7 @@ class Metrics:
         "connections_idle_closed",
         "connections_now",
         "connections_refused",
+        "connections_unread_closed",
         "controller_elections",
         "controller_resignations",
         "fetcher_failures",
@@ -31,6 +32,7 @@ class Metrics:
     connections_idle_closed: int
     connections_now: int
     connections_refused: int
+    connections_unread_closed: int
     controller_elections: int
     controller_resignations: int
     fetcher_failures: int

@@ -12,8 +12,10 @@ the transport after all: what is left of it makes the transport call `pause_writ
 import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
+from itertools import islice
 
 from odradek.broker.answers import Buffer
+from odradek.server.unsent_answers import Unsent
 
 # Bytes handed to the transport at a time: enough to fill a socket buffer, small enough not to hurt memory.
 WRITE_CHUNK_BYTES = 256 * 1024
@@ -36,12 +38,23 @@ _Memory = bytes | bytearray | memoryview
 class Outgoing:
     """What is left of a connection's answers. `waiting_bytes` counts it, in memory or in files."""
 
-    __slots__ = ("_buffers", "_descriptor", "_done_bytes", "_transport", "is_held_back", "waiting_bytes")
+    __slots__ = (
+        "_buffers",
+        "_counted",
+        "_descriptor",
+        "_done_bytes",
+        "_transport",
+        "_unsent",
+        "is_held_back",
+        "waiting_bytes",
+    )
 
-    def __init__(self) -> None:
+    def __init__(self, unsent: Unsent) -> None:
         self.is_held_back = False  # by the transport, between pause_writing and resume_writing
         self.waiting_bytes = 0
         self._buffers: deque[Buffer] = deque()
+        self._counted = 0  # of these, the first, in `_unsent`
+        self._unsent = unsent
         self._done_bytes = 0  # of the first buffer
         self._transport: asyncio.Transport | None = None
         self._descriptor: Callable[[], int] | None = None  # of the socket, where there is one
@@ -53,6 +66,10 @@ class Outgoing:
         # With sendfile whatever the transport holds back has to make it tell us when that has left.
         transport.set_write_buffer_limits(high=WRITE_HIGH_WATER_BYTES if self._descriptor is None else 0)
 
+    def buffers(self) -> Sequence[Buffer]:
+        """Those that have not left whole."""
+        return tuple(self._buffers)
+
     def clear(self) -> None:
         """The connection is gone, and its descriptor may soon be another's."""
         self._transport = self._descriptor = None
@@ -60,6 +77,9 @@ class Outgoing:
 
     def drop(self) -> None:
         """Nothing more of what waits is to leave."""
+        self._unsent.gone(islice(self._buffers, self._counted))
+        self._unsent.held_back(0)
+        self._counted = 0
         self._buffers.clear()
         self._done_bytes = self.waiting_bytes = 0
 
@@ -87,9 +107,27 @@ class Outgoing:
                 # The peer has gone, as the transport has found. `connection_lost` comes in the next turn; until then asyncio
                 # would write a line to the log for each piece more.
                 self.clear()
+                return False
+        if self._buffers or self.is_held_back or self._unsent.size_bytes:
+            self._count()
         return written >= ENOUGH_BYTES_A_TURN
 
     # --- private
+
+    def _count(self) -> None:
+        new = len(self._buffers) - self._counted
+        if new:
+            self._unsent.come(islice(reversed(self._buffers), new))
+            self._counted += new
+        assert self._transport is not None
+        is_holding = self.is_held_back and not self._transport.is_closing()
+        self._unsent.held_back(self._transport.get_write_buffer_size() if is_holding else 0)
+
+    def _pop(self) -> None:
+        buffer = self._buffers.popleft()
+        if self._counted:
+            self._counted -= 1
+            self._unsent.gone((buffer,))
 
     def _send_file(self) -> int:
         """How much of the first buffer went from its file to the socket; 0: it is to be read and written."""
@@ -114,7 +152,7 @@ class Outgoing:
             buffer = buffers[0]
             if type(buffer) is bytes and len(buffer) <= _COPIED_BYTES and not self._done_bytes:
                 # What nearly every answer is; such a one may lead beyond `most`, by its few bytes.
-                buffers.popleft()
+                self._pop()
                 batch.append(buffer)
                 size += len(buffer)
                 self.waiting_bytes -= len(buffer)
@@ -139,11 +177,15 @@ class Outgoing:
     def _piece(buffer: Buffer, start: int, size: int) -> _Memory:
         if not isinstance(buffer, _Memory):
             return buffer.read_piece(start, size)
-        return buffer if size == len(buffer) else memoryview(buffer)[start : start + size]
+        if size == len(buffer):
+            return buffer
+        piece = memoryview(buffer)[start : start + size]
+        # The last one is a copy: the transport may hold it back (uvloop's the object itself), and not all before it.
+        return bytes(piece) if start + size == len(buffer) else piece
 
     def _done(self, whole: int, size: int) -> None:
         self.waiting_bytes -= size
         self._done_bytes += size
         if self._done_bytes == whole:
-            self._buffers.popleft()
+            self._pop()
             self._done_bytes = 0

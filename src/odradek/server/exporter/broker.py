@@ -95,6 +95,16 @@ FAMILIES = table(
         "Connections closed after connections.max.idle.ms.",
     ),
     Family(
+        "odradek_unsent_answers_bytes",
+        "gauge",
+        "Memory of answers that clients have not read yet; above 256 MiB connections are closed.",
+    ),
+    Family(
+        "odradek_connections_unread_closed_total",
+        "counter",
+        "Connections closed because answers that clients do not read took too much memory.",
+    ),
+    Family(
         "odradek_nonsense_frames_total",
         "counter",
         "Requests that could not be read; their connection was closed.",
@@ -143,6 +153,8 @@ def collect(seen: Seen) -> Iterator[str]:
         "odradek_connections_accepted_total": metrics.connections_accepted,
         "odradek_connections_refused_total": metrics.connections_refused,
         "odradek_connections_idle_closed_total": metrics.connections_idle_closed,
+        "odradek_unsent_answers_bytes": seen.gateway.unsent.size_bytes,
+        "odradek_connections_unread_closed_total": metrics.connections_unread_closed,
         "odradek_nonsense_frames_total": metrics.nonsense_frames,
         "odradek_requests_failed_inside_total": metrics.requests_failed_inside,
         "odradek_fetcher_failures_total": metrics.fetcher_failures,

@@ -1,0 +1,132 @@
+"""Answers that wait for their peers to read them: the memory they take over all connections of a broker, and whose go where that
+is too much.
+
+Counted is what is left when a connection has written as much as its transport takes, so an answer that leaves at once costs
+nothing here. A buffer that several connections wait with (Metadata of all topics is made once) counts once, and bytes of
+files do not count.
+"""
+
+from collections.abc import Iterable, Mapping
+
+from odradek.broker.answers import Buffer
+
+# An object beside its bytes; of a slice of a file all there is.
+OBJECT_BYTES = 100
+# From here on it is asked whether somebody else waits with the same.
+LEAST_SHARED_BYTES = 16 * 1024
+# As if so much had left besides: for a moment whoever has just begun is no worse than who reads slowly.
+LEAST_LEFT_BYTES = 64 * 1024
+# How fast answers leave is seen over a span of so long at least, and soon when they no longer do.
+SPAN_S = 10.0
+# How long nothing may leave for somebody who is alone with more than there is room for.
+PATIENCE_S = 1.0
+
+
+def memory_of(buffer: Buffer) -> int:
+    if isinstance(buffer, bytes | bytearray | memoryview):
+        return OBJECT_BYTES + len(buffer)
+    return OBJECT_BYTES
+
+
+class UnsentAnswers:
+    """Of a broker."""
+
+    def __init__(self) -> None:
+        self.size_bytes = 0
+        self._waiting: dict[int, Unsent] = {}  # by connection
+        self._shared: dict[int, int] = {}  # id of a buffer -> how often it waits
+
+    @property
+    def waiting(self) -> "Mapping[int, Unsent]":
+        """The connections that have some."""
+        return self._waiting
+
+    def changed(self, unsent: "Unsent", by_bytes: int) -> None:
+        self.size_bytes += by_bytes
+        if unsent.size_bytes:
+            self._waiting[unsent.connection_id] = unsent
+        else:
+            self._waiting.pop(unsent.connection_id, None)
+
+    def come(self, buffer: Buffer, size: int) -> int:
+        """What it takes more."""
+        if size < LEAST_SHARED_BYTES:
+            return size
+        times = self._shared.get(id(buffer), 0)
+        self._shared[id(buffer)] = times + 1
+        return 0 if times else size
+
+    def gone(self, buffer: Buffer, size: int) -> int:
+        """What it took."""
+        if size < LEAST_SHARED_BYTES:
+            return size
+        times = self._shared.pop(id(buffer))
+        if times > 1:
+            self._shared[id(buffer)] = times - 1
+        return 0 if times > 1 else size
+
+
+class Unsent:
+    """Of a connection. `size_bytes`: with those buffers that others wait with as well."""
+
+    __slots__ = (
+        "_all",
+        "_held_back_bytes",
+        "_left_at",
+        "_left_bytes",
+        "_since",
+        "connection_id",
+        "size_bytes",
+    )
+
+    def __init__(self, unsent: UnsentAnswers, connection_id: int) -> None:
+        self.connection_id = connection_id
+        self.size_bytes = 0
+        self._all = unsent
+        self._held_back_bytes = 0  # by the transport
+        # The span: when it began, what has left since then, and when something left last.
+        self._since = self._left_at = 0.0
+        self._left_bytes = 0
+
+    def come(self, buffers: Iterable[Buffer]) -> None:
+        more = 0
+        for buffer in buffers:
+            size = memory_of(buffer)
+            self.size_bytes += size
+            more += self._all.come(buffer, size)
+        self._all.changed(self, more)
+
+    def gone(self, buffers: Iterable[Buffer]) -> None:
+        less = 0
+        for buffer in buffers:
+            size = memory_of(buffer)
+            self.size_bytes -= size
+            less += self._all.gone(buffer, size)
+        self._all.changed(self, -less)
+
+    def held_back(self, size: int) -> None:
+        """So many bytes by the transport."""
+        change = size - self._held_back_bytes
+        if change:
+            self._held_back_bytes = size
+            self.size_bytes += change
+            self._all.changed(self, change)
+
+    def begin(self, now: float) -> None:
+        """Nothing waited until now."""
+        self._since = self._left_at = now
+        self._left_bytes = 0
+
+    def left(self, size: int, now: float) -> None:
+        if now - self._since > SPAN_S:
+            self._since = self._left_at
+            self._left_bytes = 0
+        self._left_at = now
+        self._left_bytes += size
+
+    def is_leaving(self, now: float) -> bool:
+        return now - self._left_at <= PATIENCE_S
+
+    def seconds_left(self, now: float) -> float:
+        """Until all have left, if they go on as in this span."""
+        return self.size_bytes * (now - self._since) / (LEAST_LEFT_BYTES + self._left_bytes)
