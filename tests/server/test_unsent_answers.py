@@ -12,7 +12,8 @@ from odradek.broker.answers import NO_REPLY, Answer, Buffer, Park, Reply
 from odradek.broker.request import Request
 from odradek.server.connection import Connection
 from odradek.server.outgoing import WRITE_CHUNK_BYTES
-from odradek.server.unsent_answers import LEAST_SHARED_BYTES, PATIENCE_S, SPAN_S, memory_of
+from odradek.server.unsent_answers import LEAST_SHARED_BYTES, PATIENCE_S, SPAN_S
+from odradek.sim.observed.burden import unsent_bytes
 from tests.server.memory_transport import MemoryTransport, connect
 from tests.server.test_connection import FileBytes
 from tests.server.test_gateway import Door, request
@@ -58,20 +59,7 @@ class Room(Door):
 
     @property
     def held(self) -> int:
-        """Counted anew: each buffer once that is in this process's memory."""
-        buffers: dict[int, Buffer] = {}
-        in_transports = small = 0
-        for connection in self.gateway._connections.values():
-            outgoing, transport = connection._outgoing, connection._outgoing._transport
-            waiting = list(outgoing._buffers)
-            for slot in connection._slots:
-                if isinstance(slot.answer, Reply) and slot.size_bytes:
-                    waiting += slot.answer.buffers
-            small += sum(memory_of(one) for one in waiting if memory_of(one) < LEAST_SHARED_BYTES)
-            buffers.update((id(one), one) for one in waiting if memory_of(one) >= LEAST_SHARED_BYTES)
-            if outgoing.is_held_back and transport is not None:
-                in_transports += transport.get_write_buffer_size()
-        return small + in_transports + sum(memory_of(one) for one in buffers.values())
+        return unsent_bytes(self.gateway)
 
 
 @pytest.fixture

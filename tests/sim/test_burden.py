@@ -32,6 +32,14 @@ def held(**changed: object) -> Burden:
         (QUIET._replace(bytes_beside=65 << 20), "waits to be looked at"),
         (QUIET._replace(waiting_requests=3_000), "parks 3000 requests"),
         (QUIET._replace(to_be_sent=201), "201 control requests"),
+        (
+            QUIET._replace(unsent_bytes=7, unsent_bytes_anew=8),
+            "counts 7 bytes of answers that wait to be read, and has 8",
+        ),
+        (
+            QUIET._replace(unsent_bytes=1 << 20, unsent_bytes_anew=1 << 20, unsent_connections=2),
+            "holds 1048576 bytes of answers that 2 connections do not read",
+        ),
         (QUIET._replace(steps=100_001), "entered 100001 functions in one turn of its loop, in a read"),
     ],
 )
@@ -159,6 +167,29 @@ def test_what_is_held_for_a_connection_is_seen_by_whoever_looks() -> None:
     halves = [one.received_bytes for one in seen_held("half_frames")]
     assert max(halves) > 90_000  # of a large frame
     assert any(0 < size < 100 for size in halves)  # of a small one
+
+
+def test_answers_of_those_who_do_not_read_are_bounded_in_a_world_and_found_where_they_are_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    closed: list[int] = []
+
+    def look(world: World) -> None:
+        closed.extend(
+            broker.runtime.metrics.connections_unread_closed
+            for broker in world.brokers.values()
+            if broker.runtime is not None
+        )
+
+    plan = plan_with(DEAF, seed=51, duration_s=6.0)
+    outcome = run(plan, observe=look)
+    assert outcome.code == OK, describe(outcome)
+    assert max(closed) > 0
+
+    monkeypatch.setattr("odradek.server.gateway.Gateway._close_who_does_not_read", lambda gateway: None)
+    outcome = run(plan)
+    assert outcome.code == CORRECTNESS
+    assert "of answers that" in outcome.reason
 
 
 def steps_of(idle_partitions: int) -> int:

@@ -13,6 +13,8 @@ from odradek.sim.checkers.history import Anomaly
 # Of one connection: half a megabyte of answers stops reading, the transport holds as much back again, and one large frame
 # may be on its way in.
 MOST_BYTES_OF_A_CONNECTION = 2 << 20
+# Of all of them, in memory and read by nobody: little, so that those who are deaf come to it.
+MOST_UNSENT_BYTES = 384 << 10
 MOST_REQUESTS_OF_A_CONNECTION = 500  # queued.max.requests
 # Whatever has no connection of its own: batches that wait to be opened, requests that wait for the store.
 MOST_BYTES_BESIDE = 64 << 20
@@ -42,6 +44,10 @@ class Burden(NamedTuple):
     to_be_sent: int = 0  # by its controller, to the one broker that has most
     steps: int = 0  # of its busiest turn so far
     turn: str = ""  # and which callback that was
+    # Of answers that nobody has read yet, in memory: by the broker's own count, and counted anew.
+    unsent_bytes: int = 0
+    unsent_bytes_anew: int = 0
+    unsent_connections: int = 0
 
 
 def overburdened(burden: Burden) -> Iterator[Anomaly]:
@@ -65,6 +71,17 @@ def overburdened(burden: Burden) -> Iterator[Anomaly]:
         yield _anomaly(burden, f"has {burden.to_be_sent} control requests to one broker waiting")
     if burden.steps > MOST_STEPS_OF_A_TURN:
         yield _anomaly(burden, f"entered {burden.steps} functions in one turn of its loop, in {burden.turn}")
+    if burden.unsent_bytes != burden.unsent_bytes_anew:
+        yield _anomaly(
+            burden,
+            f"counts {burden.unsent_bytes} bytes of answers that wait to be read, and has {burden.unsent_bytes_anew}",
+        )
+    # Who is alone with more than there is room for has a second to read some of it.
+    if burden.unsent_bytes > MOST_UNSENT_BYTES and burden.unsent_connections > 1:
+        yield _anomaly(
+            burden,
+            f"holds {burden.unsent_bytes} bytes of answers that {burden.unsent_connections} connections do not read",
+        )
 
 
 def _anomaly(burden: Burden, detail: str) -> Anomaly:

@@ -2,7 +2,10 @@
 
 from collections.abc import Iterator
 
+from odradek.broker.answers import Buffer, Reply
 from odradek.server.connection import Connection
+from odradek.server.gateway import Gateway
+from odradek.server.unsent_answers import LEAST_SHARED_BYTES, memory_of
 from odradek.sim.checkers.burden import Burden, Held
 from odradek.sim.world import SimBroker, World
 
@@ -39,7 +42,32 @@ def _burden(world: World, broker: SimBroker) -> Burden:
         max((box.unanswered for _, box in boxes.values()), default=0),
         steps,
         turn,
+        runtime.parts.gateway.unsent.size_bytes,
+        unsent_bytes(runtime.parts.gateway),
+        len(runtime.parts.gateway.unsent.waiting),
     )
+
+
+def unsent_bytes(gateway: Gateway) -> int:
+    """Counted anew."""
+    if gateway._ready:  # in the midst of a turn: what has become ready is counted when it is written
+        return gateway.unsent.size_bytes
+    total = 0
+    shared: dict[int, Buffer] = {}
+    for connection in gateway._connections.values():
+        total += connection.unsent._held_back_bytes
+        if not connection._outgoing._buffers and not connection._waiting_bytes:
+            continue
+        waiting = list(connection._outgoing._buffers)
+        for slot in connection._slots:
+            if isinstance(slot.answer, Reply) and slot.size_bytes:
+                waiting += slot.answer.buffers
+        for buffer in waiting:
+            if memory_of(buffer) < LEAST_SHARED_BYTES:
+                total += memory_of(buffer)
+            else:
+                shared[id(buffer)] = buffer
+    return total + sum(map(memory_of, shared.values()))
 
 
 def _held(connection: Connection) -> Held:
