@@ -14,12 +14,24 @@ from odradek.server.connection import Connection
 from odradek.server.outgoing import WRITE_CHUNK_BYTES
 from odradek.server.unsent_answers import LEAST_SHARED_BYTES, PATIENCE_S, SPAN_S
 from odradek.sim.observed.burden import unsent_bytes
+from tests.server.door import Door, request
 from tests.server.memory_transport import MemoryTransport, connect
-from tests.server.test_connection import FileBytes
-from tests.server.test_gateway import Door, request
 
 MOST = 10 << 20
 ANSWER = 3 << 20
+
+
+class FileBytes:
+    """They still lie in a file."""
+
+    def __init__(self, size_bytes: int) -> None:
+        self.size_bytes = size_bytes
+
+    def read_piece(self, start: int, size: int) -> bytes:
+        return bytes(size)
+
+    def send_to(self, descriptor: int, start: int, size: int) -> int:
+        raise AssertionError("there is no socket")
 
 
 class Peer:
@@ -144,7 +156,7 @@ def test_what_many_wait_with_counts_once(room: Room) -> None:
 def test_bytes_of_files_do_not_count(room: Room) -> None:
     followers = [Peer(room) for _ in range(3)]
     for peer in followers:
-        peer.ask(Reply([b"head", FileBytes(bytes(2 * MOST))]))
+        peer.ask(Reply([b"head", FileBytes(2 * MOST)]))
 
     assert room.gateway.unsent.size_bytes < 3 * 2 * WRITE_CHUNK_BYTES
     assert not any(peer.is_closed for peer in followers)
