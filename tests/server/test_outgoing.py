@@ -28,7 +28,7 @@ from odradek.server.outgoing import (
     WRITE_CHUNK_BYTES,
     Outgoing,
 )
-from odradek.server.unsent_answers import Unsent, UnsentAnswers
+from odradek.server.unsent_answers import Unsent, UnsentAnswers, unacknowledged
 from tests.server.memory_transport import MemoryTransport
 from tests.server.test_connection import Host
 from tests.support import eventually
@@ -406,3 +406,22 @@ def test_a_large_answer_is_not_kept_for_the_last_piece_of_it() -> None:
 
     assert len(transport.kept) == 1_000
     assert sys.getrefcount(answer) == unheld
+
+
+def test_the_kernel_says_what_a_peer_has_not_received() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        here = socket.create_connection(listening.getsockname())
+        there, _ = listening.accept()
+    with here, there:
+        here.setblocking(False)
+        sent = 0
+        with pytest.raises(BlockingIOError):
+            while True:
+                sent += here.send(bytes(100_000))
+        queued = unacknowledged(here.fileno())
+        assert 0 < queued < sent
+        there.settimeout(DEADLINE_S)
+        while sent:
+            sent -= len(there.recv(1 << 20))
+        eventually(lambda: unacknowledged(here.fileno()) == 0)
+    assert unacknowledged(-1) == 0

@@ -122,6 +122,26 @@ def test_who_reads_slowly_stays_where_others_read_nothing(room: Room) -> None:
     assert len(slow.transport.written) > ANSWER, "and has its answer"
 
 
+def test_what_the_kernel_has_sent_of_what_it_took_counts_as_read(
+    room: Room, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It takes no more for a minute of a slow line."""
+    queued: dict[int, int] = {}
+    monkeypatch.setattr("odradek.server.unsent_answers.unacknowledged", lambda number: queued.get(number, 0))
+    slow = Peer(room)
+    slow.connection.unsent.descriptor = 7
+    queued[7] = 4_000_000
+    slow.ask(Reply([bytes(ANSWER)]))
+    for number in range(60):
+        room.now += 1.0
+        queued[7] -= 50_000
+        if not number % 3:
+            Peer(room).ask(Reply([bytes(ANSWER)]))
+
+    assert room.metrics.connections_unread_closed >= 17
+    assert not slow.is_closed
+
+
 def test_who_has_stopped_reading_is_known_though_it_has_read_much(room: Room) -> None:
     was_fast, slow = Peer(room), Peer(room)
     was_fast.ask(Reply([bytes(ANSWER)] * 10_000))

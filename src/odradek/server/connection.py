@@ -175,7 +175,7 @@ class Connection(FrameProtocol):
             self.peer = f"{peer[0]}:{peer[1]}" if isinstance(peer, tuple) else str(peer)
         socket = transport.get_extra_info("socket")
         if socket is not None:
-            self.descriptor = socket.fileno()
+            self.descriptor = self.unsent.descriptor = socket.fileno()
         assert self.transport is not None
         self._outgoing.opened(self.transport)
         self.last_active_at = self._host.monotonic()
@@ -414,8 +414,7 @@ class Connection(FrameProtocol):
         unsent, before = self.unsent, self._outgoing.waiting_bytes
         if before:
             self.last_active_at = self._host.monotonic()
-            if not unsent.size_bytes:
-                unsent.begin(self.last_active_at)
+        waited_before = unsent.size_bytes > 0
         try:
             if self._outgoing.write():
                 self._put_off()
@@ -424,8 +423,12 @@ class Connection(FrameProtocol):
             self._host.nonsense(self, f"an answer cannot be finished: {error}")
             self._outgoing.drop()
             self.close()  # or, where it was closing already, whoever called sees that nothing is left
-        if unsent.size_bytes and before > self._outgoing.waiting_bytes:
-            unsent.left(before - self._outgoing.waiting_bytes, self.last_active_at)
+        if unsent.size_bytes:
+            left = before - self._outgoing.waiting_bytes
+            if not waited_before:
+                unsent.begin(self.last_active_at)
+            elif left:
+                unsent.left(left, self.last_active_at)
 
     def _put_off(self) -> None:
         if not self._goes_on_next_turn:
