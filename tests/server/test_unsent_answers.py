@@ -143,20 +143,29 @@ def test_what_the_kernel_has_sent_of_what_it_took_counts_as_read(
 
 
 def test_who_has_stopped_reading_is_known_though_it_has_read_much(room: Room) -> None:
+    room.gateway._most_unsent_bytes = 1 << 40
     was_fast, slow = Peer(room), Peer(room)
-    was_fast.ask(Reply([bytes(ANSWER)] * 10_000))
-    slow.ask(Reply([bytes(1 << 20)]))
-    for _ in range(100):
+    was_fast.ask(Reply([bytes(12 * WRITE_CHUNK_BYTES)] * 253))
+    for _ in range(300):
         was_fast.reads(10)
-        room.now += 0.1
-    for _ in range(3):
+        was_fast.transport.written.clear()
+        room.now += 0.01 * SPAN_S
+    slow.ask(Reply([bytes(61 * WRITE_CHUNK_BYTES)]))
+    for _ in range(60):
         room.now += SPAN_S / 2
         slow.reads()
-        was_fast.transport.written.clear()
     room.gateway._most_unsent_bytes = room.held - 1
     room.gateway.end_turn()
 
     assert (was_fast.is_closed, slow.is_closed) == (True, False)
+
+
+def test_what_a_transport_holds_back_counts(room: Room) -> None:
+    peer = Peer(room)
+    peer.ask(Reply([bytes(1_000)]))
+    assert room.gateway.unsent.size_bytes == len(peer.transport.written) > 1_000
+    peer.reads()
+    assert room.gateway.unsent.size_bytes == 0
 
 
 def test_what_many_wait_with_counts_once(room: Room) -> None:
