@@ -11,6 +11,7 @@ import pytest
 from odradek.broker.answers import NO_REPLY, Answer, Buffer, Park, Reply
 from odradek.broker.request import Request
 from odradek.server.connection import Connection
+from odradek.server.gateway import LOOK_AGAIN_S
 from odradek.server.outgoing import WRITE_CHUNK_BYTES
 from odradek.server.unsent_answers import LEAST_SHARED_BYTES, PATIENCE_S, SPAN_S
 from odradek.sim.observed.burden import unsent_bytes
@@ -282,3 +283,62 @@ def test_what_is_counted_is_what_is_held_whatever_happens(room: Room) -> None:
     assert room.gateway.unsent.size_bytes == 0
     assert not room.gateway.unsent._shared
     assert not room.gateway.unsent.waiting
+
+
+def test_who_has_little_is_not_reset_however_long_it_has_stopped(room: Room) -> None:
+    """A consumer in a debugger: that would give no room."""
+    stopped = Peer(room)
+    stopped.ask(Reply([FileBytes(2 * MOST)]))
+    stopped.reads()
+    room.now += 1_000.0
+    for _ in range(20):
+        Peer(room).ask(Reply([bytes(ANSWER)]))
+        room.now += 0.05
+
+    assert room.gateway.unsent.size_bytes == room.held <= MOST
+    assert room.metrics.connections_unread_closed >= 17
+    assert not stopped.is_closed
+
+
+def test_who_is_alone_with_more_than_there_is_room_for_costs_nobody_who_has_little(room: Room) -> None:
+    consumers = [Peer(room) for _ in range(15)]
+    for peer in consumers:
+        peer.ask(Reply([FileBytes(MOST)]))
+        peer.reads()
+    room.now += 10.0
+    reader = Peer(room)
+    reader.ask(Reply([bytes(2 * MOST)]))
+    for _ in range(2 * MOST // WRITE_CHUNK_BYTES):
+        room.now += 0.9 * PATIENCE_S
+        reader.reads()
+
+    assert len(reader.transport.written) > 2 * MOST
+    assert room.metrics.connections_unread_closed == 0
+
+
+def test_many_who_have_little_have_a_bound_as_well(room: Room) -> None:
+    for _ in range(400):
+        Peer(room).ask(Reply([bytes(MOST // 300)]))
+        room.now += 0.1
+        assert room.gateway.unsent.size_bytes == room.held <= MOST
+
+
+def test_answers_that_come_at_one_time_have_the_bound(room: Room) -> None:
+    for _ in range(20):
+        Peer(room).ask(Reply([bytes(ANSWER)]))
+        assert room.gateway.unsent.size_bytes == room.held <= MOST
+
+
+def test_where_nobody_is_left_to_reset_not_every_turn_looks_at_all(
+    room: Room, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reader = Peer(room)
+    reader.ask(Reply([bytes(2 * MOST)]))
+    looked: list[float] = []
+    least = room.gateway.least_unsent_bytes
+    monkeypatch.setattr(room.gateway, "least_unsent_bytes", lambda: looked.append(room.now) or least())
+    for _ in range(100):
+        room.now += LOOK_AGAIN_S / 20
+        room.gateway.end_turn()
+
+    assert 0 < len(looked) <= 100 / 20

@@ -32,6 +32,8 @@ _LAST_WORDS_S = 0.05
 CLOSED_A_TURN = 500
 # Of connections that are read on when quotas have changed: each may have a request that came long ago.
 RELEASED_A_TURN = 20
+# Where nobody was left to reset, all are looked at again after so long: 10,000 take 2 ms.
+LOOK_AGAIN_S = 0.02
 # Answers that are no larger than what was asked, or whose bytes lie in files.
 _SMALL_ANSWERS = BETWEEN_BROKERS - {ApiKey.ENVELOPE} | {ApiKey.PRODUCE, ApiKey.FETCH}
 _flexible: dict[tuple[int, int], bool] = {}
@@ -77,6 +79,7 @@ class Gateway:
         self.pool = pool
         self.unsent = UnsentAnswers()
         self._most_unsent_bytes = environment.most_unsent_bytes
+        self._look_at_unsent_from = 0.0
         self.turn = 0
         self.monotonic = environment.loop.time
         self.call_later = environment.loop.call_later
@@ -177,12 +180,18 @@ class Gateway:
     def _close_who_does_not_read(self) -> None:
         """Those whose answers will take longest to leave, as fast as they do, until there is room again: for some more, so
         that not each of them has all looked at. Not who will be through first, while something leaves: an answer of any size
-        reaches who reads it. And no broker, where brokers have a listener of their own."""
+        reaches who reads it. Not who has less than half of an equal part, a reader of files and the controller among them: all of
+        those together take less than half of what there is, and resetting them gives no room. And no broker, where brokers have a
+        listener of their own."""
         unsent, now = self.unsent, self.monotonic()
+        if now < self._look_at_unsent_from:
+            return
+        least = self.least_unsent_bytes()
         rated = [
             (one.seconds_left(now), one.size_bytes, connection_id)
             for connection_id, one in unsent.waiting.items()
-            if self._connections[connection_id].listener != self._protected_listener
+            if one.size_bytes >= least
+            and self._connections[connection_id].listener != self._protected_listener
         ]
         enough = self._most_unsent_bytes * 63 // 64
         most = len(rated) - 1 or int(not unsent.waiting[rated[0][2]].is_leaving(now))
@@ -197,6 +206,12 @@ class Gateway:
                 f"clients take more than {self._most_unsent_bytes >> 20} MiB",
             )
             connection.reset()
+        if unsent.size_bytes > self._most_unsent_bytes:
+            self._look_at_unsent_from = now + LOOK_AGAIN_S
+
+    def least_unsent_bytes(self) -> float:
+        """Of a connection that is reset where there is no room."""
+        return self._most_unsent_bytes / (2 * len(self.unsent.waiting))
 
     def settings_changed(self, settings: BrokerSettings) -> None:
         """What was set for this broker or for all, beyond its file."""

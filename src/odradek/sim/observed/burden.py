@@ -44,8 +44,16 @@ def _burden(world: World, broker: SimBroker) -> Burden:
         turn,
         runtime.parts.gateway.unsent.size_bytes,
         unsent_bytes(runtime.parts.gateway),
-        len(runtime.parts.gateway.unsent.waiting),
+        unsent_connections(runtime.parts.gateway),
     )
+
+
+def unsent_connections(gateway: Gateway) -> int:
+    """Those that would be reset where there is no room, unless it is not yet time to look."""
+    if not gateway.unsent.waiting or gateway.monotonic() < gateway._look_at_unsent_from:
+        return 0
+    least = gateway.least_unsent_bytes()
+    return sum(one.size_bytes >= least for one in gateway.unsent.waiting.values())
 
 
 def unsent_bytes(gateway: Gateway) -> int:
