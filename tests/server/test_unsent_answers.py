@@ -336,9 +336,28 @@ def test_where_nobody_is_left_to_reset_not_every_turn_looks_at_all(
     reader.ask(Reply([bytes(2 * MOST)]))
     looked: list[float] = []
     least = room.gateway.least_unsent_bytes
-    monkeypatch.setattr(room.gateway, "least_unsent_bytes", lambda: looked.append(room.now) or least())
+
+    def look() -> float:
+        looked.append(room.now)
+        return least()
+
+    monkeypatch.setattr(room.gateway, "least_unsent_bytes", look)
     for _ in range(100):
         room.now += LOOK_AGAIN_S / 20
         room.gateway.end_turn()
 
     assert 0 < len(looked) <= 100 / 20
+
+
+def test_who_is_alone_and_reads_nothing_is_not_kept_by_asking(room: Room) -> None:
+    idle = Peer(room)
+    place = Park()
+    idle.ask(place)
+    idle.ask(Reply([bytes(2 * MOST)]))
+    place.complete(Reply([bytes(WRITE_CHUNK_BYTES)]))
+    room.gateway.end_turn()
+    assert not idle.is_closed
+    room.now += 1.1 * PATIENCE_S
+    idle.connection.flush()
+    room.gateway.end_turn()
+    assert idle.is_closed
