@@ -13,7 +13,14 @@ from odradek.broker.request import Request
 from odradek.server.connection import Connection
 from odradek.server.gateway import LOOK_AGAIN_S
 from odradek.server.outgoing import WRITE_CHUNK_BYTES
-from odradek.server.unsent_answers import LEAST_SHARED_BYTES, PATIENCE_S, SPAN_S
+from odradek.server.unsent_answers import (
+    LEAST_LEFT_BYTES,
+    LEAST_SHARED_BYTES,
+    PATIENCE_S,
+    SPAN_S,
+    Unsent,
+    UnsentAnswers,
+)
 from odradek.sim.observed.burden import unsent_bytes
 from tests.server.door import Door, request
 from tests.server.memory_transport import MemoryTransport, connect
@@ -361,3 +368,23 @@ def test_who_is_alone_and_reads_nothing_is_not_kept_by_asking(room: Room) -> Non
     idle.connection.flush()
     room.gateway.end_turn()
     assert idle.is_closed
+
+
+def test_a_span_that_begins_anew_does_so_when_something_left_last() -> None:
+    unsent = Unsent(UnsentAnswers(), 1)
+    unsent.begin(0.0)
+    unsent.come([bytes(ANSWER)])
+    unsent.left(1, SPAN_S)
+    unsent.left(1, 2.5 * SPAN_S)
+    assert unsent.seconds_left(2.5 * SPAN_S) > 0.0
+
+
+def test_what_a_transport_gave_the_kernel_since_does_not_count_against_a_peer(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    unsent = Unsent(UnsentAnswers(), 1)
+    unsent.begin(0.0)
+    unsent.come([bytes(ANSWER)])
+    least = unsent.seconds_left(1.0)
+    monkeypatch.setattr("odradek.server.unsent_answers.unacknowledged", lambda number: LEAST_LEFT_BYTES)
+    assert unsent.seconds_left(1.0) == least
