@@ -359,7 +359,7 @@ def test_nothing_goes_past_what_a_transport_still_holds(tmp_path: Path) -> None:
         ours.setblocking(False)
         theirs.setblocking(False)
         transport = Holding(ours)
-        outgoing = Outgoing()
+        outgoing = Outgoing(Unsent(UnsentAnswers(), 1))
         outgoing.opened(transport)
         outgoing.add(b"head", [FileSlice(file, 0, 2 * LEAST_SENDFILE_BYTES)], 4 + 2 * LEAST_SENDFILE_BYTES)
         while outgoing.waiting_bytes:
