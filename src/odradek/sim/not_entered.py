@@ -259,6 +259,9 @@ NOT_ENTERED: dict[str, tuple[str, ...]] = {
         "broker/handlers/list_offsets.py OffsetAnswers._end_first",
         "broker/handlers/list_offsets.py OffsetAnswers.finish",
     ),
+    "one client alone has to wait with more answers than there is room for: deaf clients come in crowds": (
+        "server/unsent_answers.py Unsent.is_leaving",
+    ),
     "connections of a world are neither too many, too large nor idle for minutes": (
         "server/connection.py Connection._pause_begun_reading",
         "server/connection.py Connection.size_refused",
