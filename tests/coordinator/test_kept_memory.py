@@ -6,15 +6,14 @@ from typing import Any
 import pytest
 
 from odradek.coordinator import kept_memory
+from odradek.coordinator.bounded_memory import SAID_AGAIN_MS, of_text
 from odradek.coordinator.kept_memory import (
     BYTES_OF_AN_OFFSET,
     FREE_METADATA,
     LEAST_OF_AN_ID,
-    SAID_AGAIN_MS,
     memory_of_groups,
     memory_of_transactions,
     of_group,
-    of_text,
     of_transaction,
 )
 from odradek.coordinator.shard import Shard

@@ -6,16 +6,10 @@ from typing import Any
 import pytest
 
 from odradek.coordinator import member_memory
+from odradek.coordinator.bounded_memory import SAID_AGAIN_MS, of_text
 from odradek.coordinator.consumer_image import size_bytes_of
 from odradek.coordinator.later import BYTES_OF_A_ROW, Later
-from odradek.coordinator.member_memory import (
-    LEAST_OF_A_MEMBER,
-    SAID_AGAIN_MS,
-    MemberMemory,
-    of_assignment,
-    of_names,
-    of_text,
-)
+from odradek.coordinator.member_memory import LEAST_OF_A_MEMBER, MemberMemory, of_assignment, of_names
 from odradek.coordinator.shard import Shard
 from odradek.model.error_codes import ErrorCode
 from odradek.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest

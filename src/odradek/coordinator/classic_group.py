@@ -6,9 +6,10 @@ lives in memory, is lost with the coordinator, and is nothing a client was promi
 
 from collections.abc import Collection, Iterable, Mapping
 
+from odradek.coordinator.bounded_memory import of_text
 from odradek.coordinator.group_states import GroupState, check_transition
 from odradek.coordinator.member import Member, Parked, Protocols, member_from
-from odradek.coordinator.member_memory import LEAST_OF_A_MEMBER, Held, of_protocols, of_text
+from odradek.coordinator.member_memory import LEAST_OF_A_MEMBER, Held, of_protocols
 from odradek.coordinator.records import StoredGroup
 from odradek.coordinator.subscription import CONSUMER, topics_of_all
 from odradek.model.error_codes import ErrorCode

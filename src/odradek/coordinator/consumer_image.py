@@ -6,6 +6,7 @@ own, and what is derived (`owners`, who subscribes to what) is counted as they c
 
 from collections.abc import Iterator
 
+from odradek.coordinator.bounded_memory import of_text
 from odradek.coordinator.consumer_records import (
     NOTHING,
     Assignment,
@@ -28,7 +29,6 @@ from odradek.coordinator.member_memory import (
     of_assignment,
     of_names,
     of_protocols,
-    of_text,
 )
 
 NO_EPOCH = GroupEpoch(0, 0)

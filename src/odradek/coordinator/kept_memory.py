@@ -6,6 +6,8 @@ which clients try again. Not asked are commits to partitions that the group has 
 transactions of few partitions. What is loaded is kept, however much it is. Decision 0075.
 """
 
+from odradek.coordinator.bounded_memory import BoundedMemory, of_text
+
 # Of groups and offsets; of transactional ids.
 MOST_BYTES = 512 << 20
 MOST_BYTES_OF_TRANSACTIONS = 256 << 20
@@ -18,53 +20,24 @@ BYTES_OF_AN_ID = 500
 BYTES_OF_A_PARTITION = 200
 # An id counts for no less, so a transaction of few partitions is never refused to one with a short name.
 LEAST_OF_AN_ID = 1_500
-SAID_AGAIN_MS = 60_000
 
 
-class KeptMemory:
-    """Of a broker, as of the last step of each of its coordinators."""
-
+class KeptMemory(BoundedMemory):
     def __init__(self, most_bytes: int, who: str, remedy: str) -> None:
+        super().__init__()
         self.most_bytes = most_bytes
-        self.size_bytes = 0
-        self.refused = 0
         self._who = who
         self._remedy = remedy
-        self._said_at_ms: int | None = None
 
-    def refuse(self, now_ms: int) -> str | None:
-        """And what an operator is to know, from time to time."""
-        self.refused += 1
-        if self._said_at_ms is not None and now_ms < self._said_at_ms + SAID_AGAIN_MS:
-            return None
-        self._said_at_ms = now_ms
+    def line(self) -> str:
         return (
             f"{self._who} take {self.size_bytes} of the {self.most_bytes} bytes of memory that they may take together: whoever "
             f"brings more is to come again, {self.refused} times so far; {self._remedy}"
         )
 
-
-class Part:
-    """What one coordinator has of it."""
-
-    __slots__ = ("_memory", "_told_bytes")
-
-    def __init__(self, memory: KeptMemory) -> None:
-        self._memory = memory
-        self._told_bytes = 0
-
-    def tell(self, held_bytes: int) -> None:
-        """What the others are to know of it."""
-        self._memory.size_bytes += held_bytes - self._told_bytes
-        self._told_bytes = held_bytes
-
     def has_room(self, more_bytes: int, held_bytes: int) -> bool:
-        """For what somebody brings beside what is held here: who brings no more than there was is not asked."""
-        held_bytes += self._memory.size_bytes - self._told_bytes
-        return more_bytes <= 0 or held_bytes + more_bytes <= self._memory.most_bytes
-
-    def refuse(self, now_ms: int) -> str | None:
-        return self._memory.refuse(now_ms)
+        """For what somebody brings beside what is held by all: who brings no more than there was is not asked."""
+        return more_bytes <= 0 or held_bytes + more_bytes <= self.most_bytes
 
 
 def memory_of_groups() -> KeptMemory:
@@ -75,11 +48,6 @@ def memory_of_groups() -> KeptMemory:
 def memory_of_transactions() -> KeptMemory:
     remedy = "after transactional.id.expiration.ms those go that nobody uses"
     return KeptMemory(MOST_BYTES_OF_TRANSACTIONS, "transactional ids with their partitions", remedy)
-
-
-def of_text(text: str) -> int:
-    """At most: one letter of four bytes makes all of them as wide."""
-    return len(text) if text.isascii() else 4 * len(text)
 
 
 def of_group(group_id: str) -> int:

@@ -2,7 +2,8 @@
 
 from typing import NamedTuple
 
-from odradek.coordinator.member_memory import BYTES_OF_A_MEMBER, LEAST_OF_A_MEMBER, of_protocols, of_text
+from odradek.coordinator.bounded_memory import of_text
+from odradek.coordinator.member_memory import BYTES_OF_A_MEMBER, LEAST_OF_A_MEMBER, of_protocols
 from odradek.coordinator.records import StoredMember
 
 Protocols = tuple[tuple[str, bytes], ...]  # name and metadata, the member's favourite first

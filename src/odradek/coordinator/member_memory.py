@@ -7,6 +7,8 @@ clients try again; who is a member, and brings no more than before, is not asked
 
 from collections.abc import Iterable, Mapping
 
+from odradek.coordinator.bounded_memory import BoundedMemory, of_text
+
 # Over all groups of a broker. New members may have MOST_BYTES_OF_NEW of it: the rest is for what members bring that are there, as
 # assignments grow while one of a group is away.
 MOST_BYTES = 256 << 20
@@ -24,7 +26,6 @@ LEAST_OF_A_MEMBER = 4_000
 # Of a name, or of bytes; and of a partition that is assigned, with whose it is.
 BYTES_OF_A_NAME = 60
 BYTES_OF_A_PARTITION = 80
-SAID_AGAIN_MS = 60_000
 
 
 class Held:
@@ -36,14 +37,7 @@ class Held:
         self.size_bytes = 0
 
 
-class MemberMemory:
-    """Of a broker, as of the last step of each of its coordinators."""
-
-    def __init__(self) -> None:
-        self.size_bytes = 0
-        self.refused = 0
-        self.said_at_ms: int | None = None
-
+class MemberMemory(BoundedMemory):
     def has_room(self, more_bytes: int, held_bytes: int, group_bytes: int, *, is_new: bool) -> bool:
         """`held_bytes`: by all that are there now; `group_bytes`: by those of its group."""
         most, most_of_a_group = (
@@ -53,21 +47,11 @@ class MemberMemory:
         )
         return held_bytes + more_bytes <= most and group_bytes + more_bytes <= most_of_a_group
 
-    def refuse(self, now_ms: int) -> str | None:
-        """And what an operator is to know, from time to time."""
-        self.refused += 1
-        if self.said_at_ms is not None and now_ms < self.said_at_ms + SAID_AGAIN_MS:
-            return None
-        self.said_at_ms = now_ms
+    def line(self) -> str:
         return (
             f"members of groups take {self.size_bytes} of the {MOST_BYTES} bytes of memory that they may take together, {MOST_BYTES_OF_A_GROUP} "
             f"in one group: whoever joins is to come again, {self.refused} times so far; `odradek group describe` shows where members come from"
         )
-
-
-def of_text(*texts: str) -> int:
-    """At most: each letter takes four bytes where one is beyond U+FFFF (PEP 393)."""
-    return sum(len(text) if text.isascii() else 4 * len(text) for text in texts)
 
 
 def of_names(names: Iterable[str]) -> int:

@@ -5,8 +5,9 @@ from itertools import chain, count, groupby, repeat
 from operator import attrgetter, itemgetter
 from typing import Any, NamedTuple
 
+from odradek.coordinator.bounded_memory import of_text
 from odradek.coordinator.committed_together import Run
-from odradek.coordinator.kept_memory import BYTES_OF_AN_OFFSET, FREE_METADATA, of_text
+from odradek.coordinator.kept_memory import BYTES_OF_AN_OFFSET, FREE_METADATA
 from odradek.coordinator.records import CommittedOffset, OffsetKey
 
 Place = tuple[str, int]  # topic and partition

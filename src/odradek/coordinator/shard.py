@@ -10,14 +10,15 @@ from typing import Protocol
 
 from odradek.coordinator.append_errors import UNDECIDED
 from odradek.coordinator.asides import AsideWork, Assign, Assigned, Resolved
+from odradek.coordinator.bounded_memory import Part, of_text
 from odradek.coordinator.classic_group import ClassicGroup
 from odradek.coordinator.consumer_group import MEMBER_DEADLINES, ConsumerGroup
 from odradek.coordinator.effects import Answer, Append, Effects, Producer
 from odradek.coordinator.events import Asked
-from odradek.coordinator.kept_memory import KeptMemory, Part, of_group
+from odradek.coordinator.kept_memory import KeptMemory, of_group
 from odradek.coordinator.later import Later, Make
 from odradek.coordinator.member import Member, Parked
-from odradek.coordinator.member_memory import BYTES_OF_AN_ID, Held, MemberMemory, of_text
+from odradek.coordinator.member_memory import BYTES_OF_AN_ID, Held, MemberMemory
 from odradek.coordinator.offsets import NO_PRODUCER
 from odradek.coordinator.records import CoordinatorRecord, GroupRecord, OffsetKey, OffsetRecord
 from odradek.coordinator.settings import GroupSettings
@@ -80,9 +81,9 @@ class Shard:
         self._memory = memory
         self._held = Held()  # by members of classic groups, ids that were given, and what is on its way
         self.brought: dict[int, int] = {}  # append -> bytes of memory that members brought with it
-        self._told_bytes = 0  # of `_memory`
+        self._members = Part(memory)
         # Of `kept_memory`: classic groups, and offsets on their way.
-        self._kept = Part(kept)
+        self._kept_memory, self._kept = kept, Part(kept)
         self._bytes_of_groups = 0
         self._on_their_way = 0
         self.kept_by_append: dict[int, int] = {}
@@ -261,7 +262,7 @@ class Shard:
         so, and the operator."""
         if more_bytes <= 0:
             return True
-        held_bytes = self._memory.size_bytes - self._told_bytes + self.held_bytes
+        held_bytes = self._members.with_others(self.held_bytes)
         if self._memory.has_room(more_bytes, held_bytes, group_bytes, is_new=is_new):
             return True
         line = self._memory.refuse(now_ms)
@@ -279,13 +280,13 @@ class Shard:
         """Whether there is room for a group, if it is not there yet, and for so much of its offsets."""
         if group_id not in self.groups and group_id not in self.consumer_groups:
             more_bytes += of_group(group_id)
-        return self._kept.has_room(more_bytes, self.kept_bytes)
+        return self._kept_memory.has_room(more_bytes, self._kept.with_others(self.kept_bytes))
 
     def has_room_to_keep(self, group_id: str, more_bytes: int, now_ms: int) -> bool:
         """As `would_keep`. If not, the operator is told."""
         if self.would_keep(group_id, more_bytes):
             return True
-        line = self._kept.refuse(now_ms)
+        line = self._kept_memory.refuse(now_ms)
         if line is not None:
             self.say(line)
         return False
@@ -293,8 +294,7 @@ class Shard:
     def tell_memory(self, held_bytes: int, kept_bytes: int) -> None:
         """What others are to know of it."""
         self._kept.tell(kept_bytes)
-        self._memory.size_bytes += held_bytes - self._told_bytes
-        self._told_bytes = held_bytes
+        self._members.tell(held_bytes)
 
     # ----------------------------------------------------------------------------------------------- timers
 

@@ -9,8 +9,9 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple, Protocol
 
 from odradek.coordinator.append_errors import UNDECIDED
+from odradek.coordinator.bounded_memory import Part
 from odradek.coordinator.effects import Answer
-from odradek.coordinator.kept_memory import KeptMemory, Part
+from odradek.coordinator.kept_memory import KeptMemory
 from odradek.coordinator.later import Later
 from odradek.coordinator.offsets import NO_PRODUCER
 from odradek.coordinator.stored_transactions import StoredTransactions
@@ -92,7 +93,7 @@ class Room:
         self.unmarked: dict[str, set[tuple[str, int]]] = {}  # prepared: partitions without their marker
         self.incomplete: dict[str, None] = {}  # all have theirs, and that could not be written
         # Of `kept_memory`, beside what is stored: what the records that are being written will take.
-        self._kept = Part(kept)
+        self._kept_memory, self._kept = kept, Part(kept)
         self._on_their_way = 0
         self.waiting: Waiting[Beginner] = Waiting(settings.markers_wait_ms)
         self._pending: dict[str, TransactionRecord] = {}
@@ -139,7 +140,7 @@ class Room:
         if is_too_long or size_bytes > self.settings.max_append_bytes:
             return after.failed(self, ErrorCode.MESSAGE_TOO_LARGE, now_ms)
         if not self._has_room(TransactionRecord(transactional_id, value)):
-            line = self._kept.refuse(now_ms)
+            line = self._kept_memory.refuse(now_ms)
             if line is not None:
                 self.say(line)
             return after.failed(self, ErrorCode.COORDINATOR_NOT_AVAILABLE, now_ms)
@@ -147,7 +148,8 @@ class Room:
         return None
 
     def _has_room(self, record: TransactionRecord) -> bool:
-        return self._kept.has_room(self.stored.more_bytes(record), self.kept_bytes)
+        held_bytes = self._kept.with_others(self.kept_bytes)
+        return self._kept_memory.has_room(self.stored.more_bytes(record), held_bytes)
 
     @property
     def kept_bytes(self) -> int:
