@@ -212,10 +212,8 @@ def test_flushes_of_the_log_in_use_wait_for_the_last_one_of_its_copy_and_nothing
     assert world[1].partition().log.recovery_point == 2
 
 
-def test_flushes_of_the_log_in_use_do_not_wait_for_one_of_its_copy_that_could_not_be_begun(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """It is tried again each second, and may fail for hours: for want of a descriptor, say."""
+def about_to_read(tmp_path: Path) -> tuple[World, fx.Effect]:
+    """A log that is flushed before each acknowledgement, of one record, and its copy, which is to read that."""
     world = World(tmp_path, brokers=(1,), directories="2")
     world.configs["topics", "t"] = {"flush.messages": "1"}
     world.lead(1, isr=(1,), replicas=(1,), is_new=True)
@@ -228,6 +226,14 @@ def test_flushes_of_the_log_in_use_do_not_wait_for_one_of_its_copy_that_could_no
     world.settle()
     do(world, first_flush)
     (read,) = steps(world)
+    return world, read
+
+
+def test_flushes_of_the_log_in_use_do_not_wait_for_one_of_its_copy_that_could_not_be_begun(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is tried again each second, and may fail for hours: for want of a descriptor, say."""
+    world, read = about_to_read(tmp_path)
 
     def wants_a_descriptor(futures: FutureLogs, topic_partition: TopicPartition) -> None:
         raise NoDescriptor("no descriptor is left")
@@ -247,18 +253,7 @@ def test_flushes_of_the_log_in_use_do_not_wait_for_one_of_its_copy_that_could_no
 def test_flushes_of_the_log_in_use_do_not_wait_for_a_copy_behind_whose_last_one_there_is_no_room(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    world = World(tmp_path, brokers=(1,), directories="2")
-    world.configs["topics", "t"] = {"flush.messages": "1"}
-    world.lead(1, isr=(1,), replicas=(1,), is_new=True)
-    world.copies = False
-    ask(world, second(world))
-    (first_flush,) = steps(world)
-    world.produce(1, b"a")
-    (flush,) = steps(world)
-    do(world, flush)
-    world.settle()
-    do(world, first_flush)
-    (read,) = steps(world)
+    world, read = about_to_read(tmp_path)
     do(world, read)
     (last,) = steps(world)
     meanwhile = world.produce(1, b"b")

@@ -116,8 +116,8 @@ def test_delete_records_moves_the_start_and_answers_when_all_replicas_have_follo
     assert row(delete(5))[0] == ErrorCode.POLICY_VIOLATION
 
 
-def test_whose_topic_is_deleted_while_it_deletes_records_hears_that_it_is_gone(tmp_path: Path) -> None:
-    """And looks for no other leader of it until its own time is over."""
+def deleting_while_one_is_cut_off(tmp_path: Path) -> tuple[World, Pending]:
+    """DeleteRecords, for a second, of a leader that a follower cannot fetch from."""
     world = World(tmp_path)
     world.lead(1, is_new=True)
     world.produce(1, b"a")
@@ -128,6 +128,12 @@ def test_whose_topic_is_deleted_while_it_deletes_records_hears_that_it_is_gone(t
         topics=[dr.DeleteRecordsTopic(name="t", partitions=[wanted])], timeout_ms=1_000
     )
     asked = world.send(1, request, 2)
+    return world, asked
+
+
+def test_whose_topic_is_deleted_while_it_deletes_records_hears_that_it_is_gone(tmp_path: Path) -> None:
+    """And looks for no other leader of it until its own time is over."""
+    world, asked = deleting_while_one_is_cut_off(tmp_path)
     world.stop_replica(1, TopicPartition("t", 0), leader_epoch=-2, delete=True)
     world.settle()
     row = asked.message.topics[0].partitions[0]
@@ -136,16 +142,7 @@ def test_whose_topic_is_deleted_while_it_deletes_records_hears_that_it_is_gone(t
 
 def test_delete_records_waits_for_no_replica_that_died_meanwhile(tmp_path: Path) -> None:
     """It is answered when that is told, long before its time is over."""
-    world = World(tmp_path)
-    world.lead(1, is_new=True)
-    world.produce(1, b"a")
-    world.advance(10)
-    world.cut.add((3, 1))
-    wanted = dr.DeleteRecordsPartition(partition_index=0, offset=1)
-    request = dr.DeleteRecordsRequest(
-        topics=[dr.DeleteRecordsTopic(name="t", partitions=[wanted])], timeout_ms=1_000
-    )
-    asked = world.send(1, request, 2)
+    world, asked = deleting_while_one_is_cut_off(tmp_path)
     world.advance(20)
     assert not asked.is_answered
     world.kill(3)

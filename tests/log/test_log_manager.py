@@ -4,7 +4,7 @@ import errno
 import shutil
 import weakref
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -1112,12 +1112,9 @@ def test_whoever_knows_the_other_copies_is_told_of_a_broken_log_though_nothing_c
     assert "a 0 5" in (tmp_path / "1" / "recovery-point-offset-checkpoint").read_text()
 
 
-def test_a_log_for_which_there_were_too_few_descriptors_holds_none(
-    start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The error that is kept knew the frames in which it came up, and their open files: what became free was held by the next attempt
-    that failed."""
-    produce(start().get_or_create(A, TOPIC_ID, now_ms=NOW), batch(5))
+@contextmanager
+def too_few_descriptors(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A log can open its first file, and not the second."""
     really_open = files.os.open
 
     def without_second(path: str, *arguments: Any, **options: Any) -> int:
@@ -1125,9 +1122,19 @@ def test_a_log_for_which_there_were_too_few_descriptors_holds_none(
             raise OSError(errno.EMFILE, "Too many open files")
         return really_open(path, *arguments, **options)
 
-    log_directory = tmp_path / "1" / "a-0"
     with monkeypatch.context() as patch:
         patch.setattr(files.os, "open", without_second)
+        yield
+
+
+def test_a_log_for_which_there_were_too_few_descriptors_holds_none(
+    start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The error that is kept knew the frames in which it came up, and their open files: what became free was held by the next attempt
+    that failed."""
+    produce(start().get_or_create(A, TOPIC_ID, now_ms=NOW), batch(5))
+    log_directory = tmp_path / "1" / "a-0"
+    with too_few_descriptors(monkeypatch):
         manager = start()
         assert manager.is_unopened(A) and open_under(log_directory) == []
         load = manager.load_late(A, NOW)
@@ -1142,16 +1149,8 @@ def test_a_log_that_was_opened_late_in_a_directory_that_fails_meanwhile_holds_no
 ) -> None:
     """Or the disk could not be unmounted."""
     produce(start().get_or_create(A, TOPIC_ID, now_ms=NOW), batch(5))
-    really_open = files.os.open
-
-    def without_second(path: str, *arguments: Any, **options: Any) -> int:
-        if str(path).endswith(".txnindex"):
-            raise OSError(errno.EMFILE, "Too many open files")
-        return really_open(path, *arguments, **options)
-
     log_directory = tmp_path / "1" / "a-0"
-    with monkeypatch.context() as patch:
-        patch.setattr(files.os, "open", without_second)
+    with too_few_descriptors(monkeypatch):
         manager = start()
     load = manager.load_late(A, NOW)
     assert load.run() and open_under(log_directory)

@@ -24,6 +24,24 @@ from odradek.testing.running_cluster import ShiftedLoop
 LEADER = BrokerId(1)
 
 
+def fetchers_of(loop: asyncio.AbstractEventLoop, **others: Any) -> Fetchers:
+    """That wait long, and tell nobody; `others`: what is not so."""
+    usual: dict[str, Any] = {
+        "connect_timeout_ms": 60_000,
+        "silence_timeout_ms": 1_000_000,
+        "metrics": Metrics(),
+        "on_lost": lambda broker: None,
+        "on_connected": lambda broker: None,
+    }
+    return Fetchers(
+        environment=Environment(loop),
+        pool=BufferPool(),
+        after_turn=lambda: None,
+        log=LimitedLog(logging.getLogger("odradek.server"), loop.time),
+        **{**usual, **others},
+    )
+
+
 @pytest.mark.parametrize(
     ("host", "port"), [("no..name", 9092), ("nul\0", 9092), ("127.0.0.1", 70_000), ("127.0.0.1", -1)]
 )
@@ -36,17 +54,7 @@ def test_a_leader_whose_address_is_none_is_tried_again(
     async def main() -> None:
         loop = asyncio.get_running_loop()
         metrics = Metrics()
-        leaders = Fetchers(
-            environment=Environment(loop),
-            pool=BufferPool(),
-            after_turn=lambda: None,
-            connect_timeout_ms=1_000,
-            silence_timeout_ms=1_000,
-            log=LimitedLog(logging.getLogger("odradek.server"), loop.time),
-            metrics=metrics,
-            on_lost=lambda broker: None,
-            on_connected=lambda broker: None,
-        )
+        leaders = fetchers_of(loop, connect_timeout_ms=1_000, silence_timeout_ms=1_000, metrics=metrics)
         fetcher = FollowerFetcher(
             broker=BrokerId(2),
             leader=LEADER,
@@ -103,17 +111,7 @@ def test_whoever_is_delayed_again_is_asked_again() -> None:
         connected = asyncio.Event()
         server = await asyncio.start_server(lambda reader, writer: held.append(writer), "127.0.0.1", 0)
         held: list[asyncio.StreamWriter] = []
-        leaders = Fetchers(
-            environment=Environment(loop),
-            pool=BufferPool(),
-            after_turn=lambda: None,
-            connect_timeout_ms=60_000,
-            silence_timeout_ms=1_000_000,
-            log=LimitedLog(logging.getLogger("odradek.server"), loop.time),
-            metrics=Metrics(),
-            on_lost=lambda broker: None,
-            on_connected=lambda broker: connected.set(),
-        )
+        leaders = fetchers_of(loop, on_connected=lambda broker: connected.set())
         delayed: Any = Delayed()
         port = server.sockets[0].getsockname()[1]
         leaders.start(LEADER, Endpoint("PLAINTEXT", "PLAINTEXT", "127.0.0.1", port), delayed)
@@ -143,17 +141,7 @@ def test_a_leader_is_given_up_for_its_silence_and_not_for_that_of_who_asked_noth
             asyncio.StreamWriter
         ] = []  # from CPython 3.13 on one that nobody holds closes its connection
         server = await asyncio.start_server(lambda reader, writer: held.append(writer), "127.0.0.1", 0)
-        leaders = Fetchers(
-            environment=Environment(loop),
-            pool=BufferPool(),
-            after_turn=lambda: None,
-            connect_timeout_ms=60_000,
-            silence_timeout_ms=1_000_000,
-            log=LimitedLog(logging.getLogger("odradek.server"), loop.time),
-            metrics=Metrics(),
-            on_lost=lost.append,
-            on_connected=lambda broker: connected.set(),
-        )
+        leaders = fetchers_of(loop, on_lost=lost.append, on_connected=lambda broker: connected.set())
         asker: Any = Asker()
         port = server.sockets[0].getsockname()[1]
         leaders.start(LEADER, Endpoint("PLAINTEXT", "PLAINTEXT", "127.0.0.1", port), asker)
@@ -190,17 +178,7 @@ def test_a_leader_is_given_up_for_its_silence_and_not_for_that_of_who_asked_noth
 def test_a_leader_that_is_somewhere_else_now_is_fetched_from_there_alone() -> None:
     async def main() -> None:
         loop = asyncio.get_running_loop()
-        leaders = Fetchers(
-            environment=Environment(loop),
-            pool=BufferPool(),
-            after_turn=lambda: None,
-            connect_timeout_ms=60_000,
-            silence_timeout_ms=1_000_000,
-            log=LimitedLog(logging.getLogger("odradek.server"), loop.time),
-            metrics=Metrics(),
-            on_lost=lambda broker: None,
-            on_connected=lambda broker: None,
-        )
+        leaders = fetchers_of(loop)
         here: list[asyncio.StreamWriter] = []
         came = [asyncio.Event(), asyncio.Event()]
         gone = asyncio.Event()
