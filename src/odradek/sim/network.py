@@ -255,28 +255,28 @@ class SimTransport(asyncio.Transport):
         has_come = False
         while in_flight and in_flight[0][0] <= now:
             _, piece = in_flight.popleft()
-            if peer is not None and not peer._is_lost:
-                self._arrived(peer, piece)
-                has_come = True
-        if has_come and peer is not None and peer._is_made and not peer._read_scheduled:
-            peer._read_scheduled = True
-            loop.at_once(peer.host, peer._read)
-
-    def _arrived(self, peer: "SimTransport", piece: bytes) -> None:
-        if not piece:
-            peer._eof_received = True
-        else:
+            if peer is None or peer._is_lost:
+                continue
+            has_come = True
+            if not piece:
+                peer._eof_received = True
+                continue
             size = len(piece)
             self._in_flight_bytes -= size
             self._unsent_bytes -= size
             peer._received.append(piece)
             peer._received_bytes += size
-            self.network.loop.note_bytes(piece)
-            if not self._is_writing_paused or not self.host.is_alive:
-                return
-            if self._unsent_bytes <= self._low + self.network.send_buffer_bytes:
+            loop.note_bytes(piece)
+            if (
+                self._is_writing_paused
+                and self.host.is_alive
+                and self._unsent_bytes <= self._low + self.network.send_buffer_bytes
+            ):
                 self._is_writing_paused = False
-                self.network.loop.call_as(self.host, self._resume_writing)
+                loop.call_as(self.host, self._resume_writing)
+        if has_come and peer is not None and peer._is_made and not peer._read_scheduled:
+            peer._read_scheduled = True
+            loop.at_once(peer.host, peer._read)
 
     def _resume_writing(self) -> None:
         if not self._is_lost and not self._is_writing_paused:

@@ -18,11 +18,10 @@ from odradek.sim.checkers.history import Anomaly
 from odradek.sim.checkers.replicas import PartitionView
 from odradek.sim.loop import Host
 from odradek.sim.network import SimTransport
-from odradek.sim.observed.answers_heard import AnswersHeard, frames, may_hold
+from odradek.sim.observed.answers_heard import AnswersHeard, frames
 from odradek.sim.world import SimBroker, World
 
 PRODUCE, ALL = 0, -1
-_KEY_OF_PRODUCE = PRODUCE.to_bytes(2, "big")
 
 # Which topic of its name it is, and how many unclean elections there were.
 Era = tuple[int, int]
@@ -66,7 +65,7 @@ class Acknowledgements(AnswersHeard[Asked]):
         self._is_flushed = is_flushed
         self._on_broken = on_broken
         self._first_lives: dict[tuple[TopicPartition, int], Lives] = {}  # by the checksum of the batch
-        super().__init__(world, "acknowledgements")
+        super().__init__(world, "acknowledgements", PRODUCE)
 
     def answered(self, transport: SimTransport, data: bytes) -> None:
         if self.found:
@@ -75,10 +74,10 @@ class Acknowledgements(AnswersHeard[Asked]):
             self._judge_answer(broker, asked, frame)
 
     def heard(self, transport: SimTransport, data: bytes) -> None:
-        if transport.host.name != self._client or not may_hold(data, _KEY_OF_PRODUCE):
+        if transport.host.name != self._client:
             return
         for frame in frames(data):
-            if bytes(frame[:2]) != _KEY_OF_PRODUCE:
+            if frame[:2] != self._key:
                 continue
             header = decode_request_header(frame)
             _, acks, timeout_ms, topics = decode_request(header.api_version, frame, header.body_offset)

@@ -12,16 +12,17 @@ T = TypeVar("T")  # what is remembered of a request until it is answered
 class AnswersHeard(Generic[T]):
     """A listener says what it waits for (`expect`, in `heard`) and goes through `answers` (in `answered`)."""
 
-    def __init__(self, world: World, about: str) -> None:
-        """`about`: what it listens to, for the message where it fails."""
+    def __init__(self, world: World, about: str, api_key: int) -> None:
+        """`about`: what it listens to, for the message where it fails. `api_key`: of the requests that it hears."""
         self._world = world
         self._about = about
+        self._key = api_key.to_bytes(2, "big")
         # By the end of whoever asks: correlation id -> what is remembered.
         self._asked: dict[SimTransport, dict[int, T]] = {}
         world.network.taps.append(self._written)
 
     def heard(self, transport: SimTransport, data: bytes) -> None:
-        """`data` is written at this end, where no answer is awaited, and nobody has it yet."""
+        """`data` is written at this end, where no answer is awaited, and nobody has it yet. It may hold a request with the key."""
         raise NotImplementedError
 
     def answered(self, transport: SimTransport, data: bytes) -> None:
@@ -49,18 +50,14 @@ class AnswersHeard(Generic[T]):
         try:
             if transport.peer in self._asked:
                 self.answered(transport, data)
-            else:
+            # Nearly always that is one frame, with another key.
+            elif data[4:6] == self._key or len(data) != 4 + int.from_bytes(data[:4], "big"):
                 self.heard(transport, data)
         except Exception as error:
             self._world.loop.call_exception_handler(
                 {"message": f"whoever listened to {self._about}", "exception": error}
             )
             self._world.loop.interrupt()
-
-
-def may_hold(data: bytes, key: bytes) -> bool:
-    """Whether a request with this API key may be among what was written at once; nearly always that is one frame."""
-    return data[4:6] == key or len(data) != 4 + int.from_bytes(data[:4], "big")
 
 
 def frames(data: bytes) -> Iterator[memoryview]:

@@ -12,25 +12,23 @@ from odradek.protocol.messages.write_txn_markers import WriteTxnMarkersResponse
 from odradek.sim.checkers.acknowledgements import marker_is_committed
 from odradek.sim.faults.wire import request_frames
 from odradek.sim.network import SimTransport
-from odradek.sim.observed.answers_heard import AnswersHeard, may_hold
+from odradek.sim.observed.answers_heard import AnswersHeard
 from odradek.sim.world import World
 
 WRITE_TXN_MARKERS = 27
 _KEYS = frozenset({WRITE_TXN_MARKERS})
-_KEY_IN_BYTES = WRITE_TXN_MARKERS.to_bytes(2, "big")
 
 
 class MarkerAnswers(AnswersHeard[int]):
     """Remembers the version of each request. What is found goes to `World.let_in`, which is judged at the next look."""
 
     def __init__(self, world: World) -> None:
-        super().__init__(world, "markers")
+        super().__init__(world, "markers", WRITE_TXN_MARKERS)
 
     def heard(self, transport: SimTransport, data: bytes) -> None:
-        if may_hold(data, _KEY_IN_BYTES):
-            for frame in request_frames(data, _KEYS):
-                header = decode_request_header(memoryview(frame)[4:])
-                self.expect(transport, header.correlation_id, header.api_version)
+        for frame in request_frames(data, _KEYS):
+            header = decode_request_header(memoryview(frame)[4:])
+            self.expect(transport, header.correlation_id, header.api_version)
 
     def answered(self, transport: SimTransport, data: bytes) -> None:
         for broker, version, frame in self.answers(transport, data):
