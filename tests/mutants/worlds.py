@@ -5,11 +5,12 @@ from dataclasses import replace
 from odradek.sim.faults.rolling import HIGHEST
 from odradek.sim.plan import ASSIGNORS, Fault, Plan, _of_mixed_groups, _of_sharers, _of_transactions, draw
 
-DURATION_S = 10.0  # enough for each bug to be seen
+DURATION_S = 7.0  # enough for each bug to be seen
 TRANSACTIONS, SHARERS, GROUP, MIXED = "transactions", "sharers", "group", "mixed"
 WANTS = "wants"  # of brokers, and throttles: worlds of seeds
 EAGER, COOPERATIVE = ASSIGNORS
 FETCHES_LITTLE = {"replica.fetch.max.bytes": "200"}
+IMPATIENT = {"replica.lag.time.max.ms": "2500"}  # so long a world that is healed has to stay as it is
 
 
 def _plan(
@@ -45,7 +46,12 @@ def _plan(
         has_static_members=is_static,
         ledger={},
         store_notices_death=True,
-        settings={**_of_transactions(3, 2), **of_group(3, 2), **(FETCHES_LITTLE if world == WANTS else {})},
+        settings={
+            **IMPATIENT,
+            **_of_transactions(3, 2),
+            **of_group(3, 2),
+            **(FETCHES_LITTLE if world == WANTS else {}),
+        },
         faults=faults,
     )
 
@@ -64,7 +70,7 @@ WORLDS: dict[str, tuple[Plan, ...]] = {
     TRANSACTIONS: (
         _plan(TRANSACTIONS, 6, _often("kill_transaction_coordinator", 1.5, 0.5)),
         _plan(TRANSACTIONS, 2, _often("transactional_producer_killed", 1.2, 0.4)),
-        _plan(TRANSACTIONS, 11, _often("late_client_bytes", 1.5, 1.5) + _often("kill_coordinator", 4.5, 1.0)),
+        _plan(TRANSACTIONS, 9, _often("late_client_bytes", 1.5, 1.5) + _often("kill_coordinator", 4.5, 1.0)),
         _plan(TRANSACTIONS, 4, _often("transactional_producer_paused", 1.5, 3.0), bumping_owners=3),
         _plan(TRANSACTIONS, 5, _often("late_client_bytes", 1.5, 1.5), bumping_owners=3),
     ),
@@ -82,7 +88,7 @@ WORLDS: dict[str, tuple[Plan, ...]] = {
         _plan(MIXED, 1, _often("member_killed", 2.5, 0.5), assignor=COOPERATIVE),
         _plan(MIXED, 2, _often("kill_coordinator", 3.0, 1.0), assignor=EAGER),
         _plan(MIXED, 3, _often("member_paused", 4.5, 3.5), assignor=COOPERATIVE),
-        _plan(MIXED, 4, _often("member_killed", 2.0, 0.5), assignor=COOPERATIVE, is_static=True),
+        _plan(MIXED, 7, _often("member_killed", 2.0, 0.5), assignor=COOPERATIVE, is_static=True),
         _plan(MIXED, 5, _often("members_come_and_go", 1.5, 1.0), assignor=COOPERATIVE),
     ),
     WANTS: (
