@@ -58,7 +58,7 @@ def plan_with(*chosen: Fault, seed: int = 1, duration_s: float = 12.0) -> Plan:
         flushes=False,
         store_notices_death=True,
         faults=chosen,
-        settings={"log.segment.bytes": "1500"},
+        settings={"log.segment.bytes": "1500", "replica.lag.time.max.ms": "3000"},
         has_sharers=False,
         mixed_group="",
         has_transactions=False,
@@ -112,9 +112,9 @@ def test_every_kind_is_of_a_pair() -> None:
 @pytest.mark.parametrize(("first", "second"), PAIRS)
 def test_they_act_twice_each_and_are_survived(first: str, second: str) -> None:
     """In turn, each on two targets, in one world: whatever comes meets what those before have left."""
-    turns = ((2.0, first, 0.1), (5.5, second, 0.1), (9.0, first, 0.9), (12.5, second, 0.9))
-    chosen = [Fault(at_s, kind, target, 0.4, 3.0) for at_s, kind, target in turns]
-    outcome = run(plan_with(*chosen, seed=3, duration_s=15.0))
+    turns = ((2.0, first, 0.1), (4.0, second, 0.1), (6.0, first, 0.9), (8.0, second, 0.9))
+    chosen = [Fault(at_s, kind, target, 0.4, 1.5) for at_s, kind, target in turns]
+    outcome = run(plan_with(*chosen, seed=3, duration_s=9.5))
 
     assert outcome.code == OK, describe(outcome)
     assert [(fault.at_s, fault.kind, fault.target) for fault in outcome.injected] == list(turns)
@@ -132,7 +132,7 @@ class OfTables(NamedTuple):
 WITH_A_MIXED_GROUP = {"mixed_group": "range", "has_static_members": True}
 OF_TABLES = (
     *[OfTables((number,)) for number in (0, 1, 4, 5, 6, 7)],
-    OfTables((2, 3)),
+    OfTables((3, 2)),
     OfTables((8, 9, 17), {"replica.fetch.max.bytes": "200"}),
     OfTables((16,)),
     OfTables((10, 11, 12), _of_mixed_groups(3, 2), WITH_A_MIXED_GROUP),
@@ -150,22 +150,23 @@ def test_every_table_is_of_a_world() -> None:
 def test_what_is_gone_is_passed_over_and_what_goes_meanwhile_ends_no_run(world: OfTables) -> None:
     """Each kind twice: while no broker runs, and just before all of them die, so that it ends with nothing there to be mended."""
     kinds = [kind for number in world.tables for kind in TABLES[number]]
-    nobody = [Fault(2.0 + n / 50, kind, 0.3, 0.5, 0.5) for n, kind in enumerate(kinds)]
-    dying = [Fault(8.0 + n / 50, kind, 0.3, 0.5, 2.0) for n, kind in enumerate(kinds)]
+    nobody = [Fault(1.0 + n / 50, kind, 0.3, 0.5, 0.5) for n, kind in enumerate(kinds)]
+    dying = [Fault(5.5 + n / 50, kind, 0.3, 0.5, 2.0) for n, kind in enumerate(kinds)]
     plan = replace(
         plan_with(
-            Fault(1.0, "kill_all", 0.0, 0.0, 4.0), *nobody, *dying, Fault(9.0, "kill_all", 0.0, 0.0, 3.0)
+            Fault(0.5, "kill_all", 0.0, 0.0, 2.5), *nobody, *dying, Fault(6.5, "kill_all", 0.0, 0.0, 2.0)
         ),
         flushes=True,
         has_group=True,
         states={"cleanup.policy": "compact", "segment.bytes": "400", "min.cleanable.dirty.ratio": "0.01"},
         settings={
             "log.segment.bytes": "1500",
+            "replica.lag.time.max.ms": "3000",
             "log.cleaner.backoff.ms": "500",
             **_of_groups(3, 2),
             **world.settings,
         },
-        duration_s=14.0,
+        duration_s=9.0,
         **world.has,
     )
     outcome = run(plan)
