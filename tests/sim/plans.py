@@ -26,4 +26,6 @@ def three_brokers(**changes: Any) -> Plan:
         "store_notices_death": True,
         "faults": (),
     }
-    return replace(draw(1), **{**small, **changes})
+    plan = replace(draw(1), **{**small, **changes})
+    # A world that is healed has to stay as it is for longer than the lag time.
+    return replace(plan, settings={"replica.lag.time.max.ms": "3000", **plan.settings})

@@ -230,8 +230,9 @@ def test_a_group_outlives_its_members_and_its_coordinator(kind: str, assignor: s
         partitions=6,
         mixed_group=assignor,
         settings=_of_mixed_groups(3, 2),
+        duration_s=10.5,
         faults=tuple(
-            Fault(3.5 * n, kind, 0.0, 0.5, 4.0 if kind == "member_paused" else 1.0) for n in (1, 2, 3)
+            Fault(3.5 * n - 2.5, kind, 0.0, 0.5, 4.0 if kind == "member_paused" else 1.0) for n in (1, 2, 3)
         ),
     )
     found = once(plan)

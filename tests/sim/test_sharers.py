@@ -122,7 +122,7 @@ UNWRITTEN = Edit(
 @pytest.mark.parametrize(("edit", "name"), [(ANOTHER, "unasked-offset"), (UNWRITTEN, "lost-commit")])
 def test_an_offset_that_is_not_kept_is_found_in_a_world(edit: Edit, name: str) -> None:
     with applied([edit]):
-        seen = run(three_brokers(partitions=3, has_sharers=True, settings=_of_sharers(3, 2)))
+        seen = run(three_brokers(partitions=3, has_sharers=True, settings=_of_sharers(3, 2), duration_s=4.0))
     assert (seen.code, {anomaly.name for anomaly in seen.anomalies}) == (CORRECTNESS, {name})
 
 
@@ -139,7 +139,8 @@ def test_a_group_outlives_its_members_and_its_coordinator(kind: str) -> None:
         partitions=3,
         has_sharers=True,
         settings=_of_sharers(3, 2),
-        faults=tuple(Fault(3.5 * n, kind, 0.0, 0.5, lasts_s) for n in range(1, 4)),
+        duration_s=10.5,
+        faults=tuple(Fault(3.5 * n - 2.5, kind, 0.0, 0.5, lasts_s) for n in range(1, 4)),
     )
     outcome = run(plan, observe=observe)
 
