@@ -19,7 +19,14 @@ from tests.mutants.table.transactions import SEARCHED_TRANSACTIONS
 from tests.mutants.worlds import MIXED, WORLDS
 
 
+@pytest.fixture
+def soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Worlds without a bug come to rest by then, and to wait a minute for one with a bug costs more than all else of it."""
+    monkeypatch.setattr("odradek.sim.run.LIVENESS_S", 15.0)
+
+
 @pytest.mark.slow
+@pytest.mark.usefixtures("soon")
 @pytest.mark.parametrize("mutant", SHOWN_BY_WORLDS, ids=lambda mutant: mutant.name)
 def test_a_world_sees_the_bug(mutant: WorldMutant) -> None:
     with applied(mutant.edits):
@@ -28,6 +35,7 @@ def test_a_world_sees_the_bug(mutant: WorldMutant) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("soon")
 @pytest.mark.parametrize("world", [world for world in WORLDS if world != MIXED])
 def test_it_is_right_without_a_bug(world: str) -> None:
     """Those with a mixed group are run in tests/sim/test_mixed_groups.py, which asks more of them."""
