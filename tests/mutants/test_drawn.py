@@ -6,6 +6,7 @@ import json
 import os
 import sys
 import threading
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -357,10 +358,13 @@ def test_nothing_is_judged_where_a_copy_that_will_be_needed_is_red_without_a_cha
 # ---- what no test can see
 
 
+@cache
+def changes_of(path: str) -> set[Change]:
+    return {site.change for site in sites_of(path, (SRC / path).read_text(encoding="utf-8"))}
+
+
 @pytest.mark.parametrize("change", explained(), ids=str)
 def test_an_explained_change_can_still_be_made(change: Change) -> None:
-    source = (SRC / change.path).read_text(encoding="utf-8")
-
-    assert change in {site.change for site in sites_of(change.path, source)}, (
+    assert change in changes_of(change.path), (
         "the code has changed: is it explained still? (tests/mutants/explained.txt)"
     )
