@@ -33,7 +33,7 @@ from tests.mutants.table.shown_by_worlds import SHOWN_BY_WORLDS
 from tests.mutants.table.transactions import SEARCHED_TRANSACTIONS
 from tests.sim.test_explore import LENGTHS, SEEN_NOWHERE_ELSE
 from tests.sim.test_narrow_turns import LIMITS
-from tests.sim.test_seeds import SEEDS
+from tests.sim.test_seeds import ELSEWHERE, SEEDS
 from tests.support import GOLDEN, each
 
 ROOT = Path(__file__).parent.parent
@@ -521,7 +521,7 @@ def test_what_pages_count_is_as_many() -> None:
     assert number("README.md", r"(N) known bugs put back") == len(EXHIBITS)
     assert number("README.md", r"has (N) more, of coordinators") == others
     assert number("docs/museum.md", r"(N) more, put back in a coordinator") == others
-    assert number("CONTRIBUTING.md", r"(N) seeds, which draw every kind of fault") == len(SEEDS)
+    assert number("CONTRIBUTING.md", r"(N) seeds, which draw every kind of fault") == len(SEEDS + ELSEWHERE)
     assert number("docs/simulator.md", r"sets the limits of (N) modules") == len(LIMITS)
 
 

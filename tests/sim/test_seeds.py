@@ -15,7 +15,10 @@ from odradek.sim.run import OK, describe, run
 # its own.
 BEYOND = (2221, 9029, 880104)
 CHOSEN = (20, 69, 71, 94, 116, 189, 258, 759, 823, 879)
-SEEDS = (*range(12), *CHOSEN, *BEYOND)
+# That they are right is asserted where something else is asked of the same runs: test_coverage.py, test_views.py (2) and
+# test_restart_checker.py (4).
+ELSEWHERE = (1, 2, 4, 5, 6, 10)
+SEEDS = (*[seed for seed in range(12) if seed not in ELSEWHERE], *CHOSEN, *BEYOND)
 
 
 class Ran(NamedTuple):
@@ -39,14 +42,14 @@ def test_a_seed_is_right_and_comes_to_rest(seed: int) -> None:
 
 def test_no_fault_is_left_out() -> None:
     """test_further_faults.py shows that each acts."""
-    drawn = {fault.kind for seed in SEEDS for fault in draw(seed).faults}
+    drawn = {fault.kind for seed in (*SEEDS, *ELSEWHERE) for fault in draw(seed).faults}
     weightless = {kind for table in TABLES for kind, (_, weight, _, _) in table.items() if not weight}
     assert ALL_KINDS - weightless - drawn == set(), "choose another seed that draws it"
 
 
-@pytest.mark.parametrize("seed", [3, 8])
+@pytest.mark.parametrize("seed", [3])
 def test_the_same_seed_is_the_same_run(seed: int) -> None:
-    """`make sim` runs two hundred twice."""
+    """`make sim` runs two hundred twice, and the test below two with other loops."""
     assert once(seed).trace == ran(seed).trace
 
 
