@@ -225,7 +225,11 @@ def test_a_seed_whose_fetches_are_answered_at_once_for_ever_does_not_pass() -> N
     """The bug put back: a leader without room for fetch sessions, and nothing to say."""
     plan = replace(
         draw(26),
-        settings={"max.incremental.fetch.session.cache.slots": "0"},
+        settings={
+            "max.incremental.fetch.session.cache.slots": "0",
+            "replica.lag.time.max.ms": "2000",
+        },
+        duration_s=2.0,
         faults=(),
         states={},
         has_group=False,
