@@ -17,7 +17,7 @@ ROLL = Fault(2.0, "roll", 0.0, 0.0)
 
 
 def plan_from(level: int) -> Plan:
-    return replace(plan_with(ROLL, bumping_owners=3), first_level=level)
+    return replace(plan_with(ROLL, bumping_owners=3, duration_s=15.0), first_level=level)
 
 
 def level_of(world: World) -> int:

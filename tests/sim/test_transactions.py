@@ -1,7 +1,6 @@
 """Transactions in simulated worlds: what is wrong on purpose is named, and transactions outlive whoever makes, coordinates and
 stores them."""
 
-from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -138,8 +137,9 @@ def test_logs_hold_one_decision_of_each_transaction_and_nothing_behind_a_fence()
     ) == ["fenced-write"]
 
 
-def plan_with(*faults: Fault, bumping_owners: int = 0) -> Plan:
+def plan_with(*faults: Fault, bumping_owners: int = 0, duration_s: float = 8.0) -> Plan:
     return three_brokers(
+        duration_s=duration_s,
         partitions=1,
         acks=-1,
         has_transactions=True,
@@ -211,7 +211,10 @@ def test_what_one_broker_leads_is_written_with_one_request_as_clients_do() -> No
                 if name is not None:
                     named.add((sum(len(rows) for _, rows in topics), header.api_version > 11))
 
-    run(plan_with(bumping_owners=1), prepare=lambda world, history: world.network.taps.append(note))
+    run(
+        plan_with(bumping_owners=1, duration_s=3.0),
+        prepare=lambda world, history: world.network.taps.append(note),
+    )
 
     assert {(1, False), (2, False), (1, True), (2, True)} <= named
 
@@ -223,7 +226,7 @@ def test_there_are_as_many_owners_as_a_plan_counts() -> None:
 
 @pytest.mark.parametrize("bumping_owners", BUMPING)
 def test_zombies_take_an_id_from_each_other_and_both_get_on(bumping_owners: int) -> None:
-    attempts = attempts_of(plan_with(bumping_owners=bumping_owners))
+    attempts = attempts_of(plan_with(bumping_owners=bumping_owners, duration_s=10.0))
     fates = [one.fate for one in attempts]
     assert fates.count("committed") > 50
     assert fates.count("aborted") > 5
@@ -234,10 +237,10 @@ def test_zombies_take_an_id_from_each_other_and_both_get_on(bumping_owners: int)
 @pytest.mark.parametrize("bumping_owners", BUMPING)
 def test_transactions_outlive_it(kind: str, bumping_owners: int) -> None:
     lasts_s = 4.0 if kind == "transactional_producer_paused" else 1.0
-    faults = tuple(Fault(2.5 * n, kind, 0.3 * n - 0.3, 0.4, lasts_s) for n in range(1, 4))
+    faults = tuple(Fault(2.0 * n - 1.0, kind, 0.3 * n - 0.3, 0.4, lasts_s) for n in range(1, 4))
     after = max(fault.at_s for fault in faults)
-    plan = replace(plan_with(*faults, bumping_owners=bumping_owners), duration_s=after + max(lasts_s, 2.5))
-    attempts = attempts_of(plan)
+    duration_s = after + max(lasts_s, 2.5)
+    attempts = attempts_of(plan_with(*faults, bumping_owners=bumping_owners, duration_s=duration_s))
     assert [one for one in attempts if one.fate == "committed" and one.told_s > after]
 
 

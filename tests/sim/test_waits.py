@@ -193,7 +193,7 @@ BROKEN: dict[str, tuple[Edit, Callable[[Any], bool], str]] = {
     ),
     "a coordinator, which knows of one later": (
         Edit("coordinator.shard:Shard.next_deadline_ms", "min(due, default=None)", "max(due, default=None)"),
-        lambda plan: plan.has_sharers,
+        lambda plan: plan.seed == 26,
         "the end of the ",
     ),
     "InitProducerId, when there are ids": (
