@@ -122,7 +122,7 @@ def test_every_broker_is_asked_and_what_is_planted_is_found(why: str) -> None:
 
 
 def test_a_topic_is_made_and_deleted_at_rest_and_that_takes_no_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    plan = plan_with(Fault(1.0, "list_offsets", 0.3, 0.5))
+    plan = plan_with(Fault(1.0, "list_offsets", 0.3, 0.5), duration_s=3.0)
     outcome = run(plan)
     assert outcome.code == OK, describe(outcome)
     monkeypatch.setattr("odradek.sim.clients.administration.PROMPTLY_S", 0.0)
@@ -140,7 +140,7 @@ NOT_WOKEN = Edit(
 def test_who_deletes_records_at_a_leader_that_leads_no_more_is_answered_at_rest(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    plan = plan_with(Fault(1.0, "delete_records", 0.3, 0.5))
+    plan = plan_with(Fault(1.0, "delete_records", 0.3, 0.5), duration_s=3.0)
     with applied([NOT_WOKEN]):
         seen = run(plan)
         assert (seen.code, {anomaly.name for anomaly in seen.anomalies}) == (CORRECTNESS, {"NobodyWaits"}), (

@@ -22,7 +22,7 @@ STAYS = Edit(
 
 
 def test_a_broker_that_may_stop_and_is_in_the_isr_of_another_leader_is_named() -> None:
-    plan = plan_with(Fault(1.5, "stop_in_order", 0.3, 0.5, 1.0))
+    plan = plan_with(Fault(1.5, "stop_in_order", 0.3, 0.5, 1.0), duration_s=5.0)
     outcome = run(plan)
     assert outcome.code == OK, describe(outcome)
     with applied([STAYS]):

@@ -233,5 +233,5 @@ KEEPS_CONFIGURATION = Edit(
 
 def test_a_configuration_that_outlives_its_topic_is_found_in_a_world() -> None:
     with applied([KEEPS_CONFIGURATION]):
-        outcome = run(plan_with(Fault(1.0, "list_offsets", 0.3, 0.5)))
+        outcome = run(plan_with(Fault(1.0, "list_offsets", 0.3, 0.5), duration_s=3.0))
     assert (outcome.code, {anomaly.name for anomaly in outcome.anomalies}) == (CORRECTNESS, {"StoreIsTidy"})
