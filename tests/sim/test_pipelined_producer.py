@@ -27,7 +27,7 @@ def plan(*faults: Fault, **more: object) -> Plan:
         partitions=1,
         duration_s=9.0,
     )
-    return replace(fast, settings={"log.segment.bytes": "20000"}, **more)  # type: ignore[arg-type]
+    return replace(fast, settings={**fast.settings, "log.segment.bytes": "20000"}, **more)  # type: ignore[arg-type]
 
 
 def test_five_are_in_flight_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
