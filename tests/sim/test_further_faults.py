@@ -181,7 +181,7 @@ def test_a_controller_dies_with_what_it_had_decided_undone() -> None:
     died = []
     for amount in (0.0, 0.2, 0.4):
         chosen = Fault(1.0, "kill_controller_between_steps", 0.0, amount, 1.0)
-        outcome = run(plan_with(chosen, Fault(2.0, "kill_leader", 0.2, 0.0, 3.0), duration_s=6.0))
+        outcome = run(plan_with(chosen, Fault(1.5, "kill_leader", 0.2, 0.0, 1.5), duration_s=4.0))
         assert outcome.code == OK, describe(outcome)
         died += notes(outcome, " dies at ")
 
@@ -288,7 +288,7 @@ def test_a_flipped_bit_is_found_and_the_replica_fetched_anew(kind: str) -> None:
             aside.update(name for name in broker.disk._top.entries if name.endswith("-stray"))
 
     for seed in (1, 2, 3, 4):
-        plan = plan_with(Fault(3.0, kind, 0.2 * seed, 0.4, 1.0), seed=seed, duration_s=5.0)
+        plan = plan_with(Fault(2.0, kind, 0.2 * seed, 0.4, 1.0), seed=seed, duration_s=3.5)
         outcome = run(plan, observe=observe)
         assert outcome.code == OK, describe(outcome)
         assert notes(outcome, "flipped, in the batch at offset")
@@ -347,7 +347,7 @@ def test_a_disk_that_is_full_takes_a_part_of_the_last_write() -> None:
                 left.add(broker.disk.capacity_bytes - broker.disk.used_bytes())
 
     for amount in (0.01, 0.05, 0.4):
-        plan = plan_with(Fault(3.0, "disk_full", 0.3, amount, 3.0), duration_s=7.0)
+        plan = plan_with(Fault(1.0, "disk_full", 0.3, amount, 2.0), duration_s=4.0)
         outcome = run(replace(plan, flushes=True), observe=observe)
         assert outcome.code == OK, describe(outcome)
 
