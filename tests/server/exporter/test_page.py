@@ -346,7 +346,11 @@ def test_requests_of_keys_that_no_api_has_are_one_sample(cluster: RunningCluster
 
 
 def test_a_broker_that_leaves_in_order_says_so_and_one_that_stays_is_running() -> None:
-    refuse = {"odradek.controlled.shutdown.refuse": "offline", **SETTINGS}
+    refuse = {
+        "odradek.controlled.shutdown.refuse": "offline",
+        "controlled.shutdown.retry.backoff.ms": "1",
+        **SETTINGS,
+    }
     with running_cluster(brokers=2, settings=refuse) as cluster:
         cluster.create_topic("alone")
         leader = cluster.leader("alone")
