@@ -184,10 +184,10 @@ def rolls(world: RecordedWorld) -> None:
 
 
 def transactions(world: RecordedWorld) -> None:
-    for n in range(8):
+    for n in range(6):
         world.transaction()
         world.append()
-        if n == 4:
+        if n == 2:
             world.flush()
 
 
@@ -257,18 +257,19 @@ def clean_stop(world: RecordedWorld) -> None:
 
 
 def begun_anew(world: RecordedWorld) -> None:
-    """With segments at both ends that go in steps before: few of them, and fewer a step."""
-    for _ in range(34):
+    """With segments at both ends that go in steps before: few of them, and fewer a step. Until it is flushed it is as in `rolls`."""
+    for _ in range(26):
         world.small()
     world.flush()
+    world.recording.moments.clear()
     world.deleted = 13
     with patch.object(truncation, "has_segments_below", return_value=False):
         world.log.delete_records_before(13)
     world.checkpoint()
     world.small()
-    assert len(world.log.segments) == 9
+    assert len(world.log.segments) == 7
     with patch.object(truncation, "MOST_SEGMENTS_CUT", 2):
-        world.begin_anew()
+        world.begin_anew(20)  # where a segment begins that goes
     world.small()
     world.flush()
 

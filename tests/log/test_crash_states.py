@@ -169,9 +169,10 @@ class World:
         """Whether every epoch begins where its first batch does."""
         return True
 
-    def begin_anew(self) -> None:
+    def begin_anew(self, offset: int | None = None) -> None:
         """The leader's log begins somewhere else by now."""
-        offset = self.random.randrange(self.log.log_end_offset + 10)
+        if offset is None:
+            offset = self.random.randrange(self.log.log_end_offset + 10)
         self.histories.append([])
         self.flushed = []
         self.deleted = min(self.deleted, offset)
