@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import fields
 from random import Random
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 
@@ -36,6 +37,7 @@ from odradek.model.facts import (
 )
 from odradek.model.ids import BrokerId, ControllerEpoch, LeaderEpoch, PartitionEpoch, TopicPartition
 from tests.controller.world import registration, topic_id_of
+from tests.support import each
 
 IDS = tuple(BrokerId(broker) for broker in range(1, 6))
 NEVER, ALWAYS = 1 << 60, 0
@@ -143,21 +145,21 @@ def _memory(context: ControllerContext | None) -> Mapping[str, Any]:
     return {} if context is None else {f.name: getattr(context, f.name) for f in fields(context)}
 
 
-@pytest.mark.parametrize("seed", SEEDS)
-def test_in_bulk_everything_happens_as_one_by_one(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+@each(SEEDS)
+def test_in_bulk_everything_happens_as_one_by_one(seed: int) -> None:
     told: list[list[Effects]] = []
     memories: list[list[Mapping[str, Any]]] = []
     for worth_it in (NEVER, ALWAYS):
-        monkeypatch.setattr(bulk_moves, "WORTH_IT", worth_it)
-        draw, answer = Random(seed), _store(seed)
-        core = ControllerCore()
-        elected = Elected(BrokerId(1), ControllerEpoch(2), 2, _snapshot(draw), b"seed")
-        effects = [settle(core, elected, 0, answer)]
-        seen = [dict(_memory(core.context))]
-        for make in _events(draw):
-            assert core.context is not None, effects[-1].resign
-            effects.append(settle(core, make(core.context), 0, answer))
-            seen.append({name: _copied(value) for name, value in _memory(core.context).items()})
+        with patch.object(bulk_moves, "WORTH_IT", worth_it):
+            draw, answer = Random(seed), _store(seed)
+            core = ControllerCore()
+            elected = Elected(BrokerId(1), ControllerEpoch(2), 2, _snapshot(draw), b"seed")
+            effects = [settle(core, elected, 0, answer)]
+            seen = [dict(_memory(core.context))]
+            for make in _events(draw):
+                assert core.context is not None, effects[-1].resign
+                effects.append(settle(core, make(core.context), 0, answer))
+                seen.append({name: _copied(value) for name, value in _memory(core.context).items()})
         told.append(effects)
         memories.append(seen)
     for one_by_one, in_bulk in zip(*told, strict=True):

@@ -8,8 +8,6 @@ seed; the walk of a seed is always the same.
 import random
 from collections.abc import Callable
 
-import pytest
-
 from odradek.controller.broker_requests import AskEndOffsets
 from odradek.controller.context import ControllerSettings
 from odradek.controller.core import ControllerCore
@@ -35,6 +33,7 @@ from odradek.model.ids import UNKNOWN_BROKER_EPOCH, BrokerId, LeaderEpoch, Offse
 from odradek.model.values import replace
 from tests.controller.brokers import Brokers
 from tests.controller.world import ControllerDied, World
+from tests.support import each
 
 BROKERS = (1, 2, 3, 4, 5)
 SEEDS = 60
@@ -351,9 +350,12 @@ class Walk:
         self.brokers.until_quiet()
 
 
-@pytest.mark.parametrize("seed", range(SEEDS))
+@each(range(SEEDS))
 def test_whatever_happened_everything_heals(seed: int) -> None:
-    walk = Walk(seed)
+    everything_heals(Walk(seed))
+
+
+def everything_heals(walk: Walk) -> None:
     for _ in range(STEPS):
         walk.step()
     walk.heal()

@@ -1,7 +1,5 @@
 """A broker answers nothing for long and its session stands: what waits for it is given up, and it is told what holds."""
 
-import pytest
-
 from odradek.controller.broker_requests import (
     BrokerRequest,
     LeaderAndIsrRequest,
@@ -16,11 +14,11 @@ from odradek.controller.states import ReplicaState
 from odradek.model.facts import DeleteTopicsRequested
 from odradek.model.ids import LEADER_DURING_DELETE, BrokerEpoch, BrokerId
 from odradek.model.values import replace
-from tests.controller import test_random_walk
 from tests.controller.brokers import leader_and_isr_answered
 from tests.controller.test_pending_deletions import create_again, left_behind
-from tests.controller.test_random_walk import SEEDS, STEPS, Walk
+from tests.controller.test_random_walk import SEEDS, STEPS, Walk, everything_heals
 from tests.controller.world import World, tp
+from tests.support import each
 
 THREE = BrokerId(3)
 
@@ -198,10 +196,9 @@ class MuteWalk(Walk):
         super().heal()
 
 
-@pytest.mark.parametrize("seed", range(2 * SEEDS))
-def test_whatever_it_has_not_heard_everything_heals(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(test_random_walk, "Walk", MuteWalk)
-    test_random_walk.test_whatever_happened_everything_heals(seed)
+@each(range(2 * SEEDS))
+def test_whatever_it_has_not_heard_everything_heals(seed: int) -> None:
+    everything_heals(MuteWalk(seed))
 
 
 def test_in_these_walks_brokers_are_told_anew() -> None:

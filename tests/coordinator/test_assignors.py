@@ -5,6 +5,7 @@ from random import Random
 import pytest
 
 from odradek.coordinator.assignors import RANGE, UNIFORM, Question, Targets, assign, elected
+from tests.support import each
 
 TOPICS = [bytes([number]) * 16 for number in range(4)]
 
@@ -27,7 +28,7 @@ def size(assignment: object) -> int:
 
 
 @pytest.mark.behaviour("K18")
-@pytest.mark.parametrize("seed", range(200))
+@each(range(200))
 def test_members_come_and_go_and_everything_is_given_once(seed: int) -> None:
     random = Random(seed)
     sizes = {topic: random.randint(0, 7) for topic in TOPICS}

@@ -8,14 +8,13 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
-import pytest
-
 from odradek.coordinator.effects import Append
 from odradek.model.error_codes import ErrorCode
 from tests.coordinator.consumers import beat, described, join, told
 from tests.coordinator.groups import Bench
 from tests.coordinator.test_kept_memory import kept_by
 from tests.coordinator.test_member_memory import held_by
+from tests.support import each
 
 TOPICS = ("t", "u")
 ALL = {(topic, at) for topic in TOPICS for at in range(4)}
@@ -148,7 +147,7 @@ class World:
         self.hear(may_lose=False)
 
 
-@pytest.mark.parametrize("seed", range(150))
+@each(range(150))
 def test_no_partition_has_two_owners_and_in_the_end_each_has_one(seed: int) -> None:
     world = World(seed)
     for _ in range(300):

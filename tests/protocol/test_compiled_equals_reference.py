@@ -2,20 +2,19 @@
 
 from collections.abc import Callable
 
-import pytest
-
 from odradek.protocol import reference
 from odradek.protocol.errors import MalformedMessage
 from odradek.protocol.schema import Message
 from tests.protocol.drawing import damaged, messages
 from tests.protocol.golden import has_vectors, message_classes, vectors
+from tests.support import each
 
 SEEDS = {
     (vector.message, vector.version): vector.body
     for vector in vectors()
     if vector.sample in ("full", "random-1")
 }
-EVERY = pytest.mark.parametrize("message", message_classes(), ids=lambda message: message.__name__)
+EVERY = each(message_classes(), lambda message: message.__name__)
 
 
 def versions(message: type[Message]) -> range:

@@ -23,18 +23,23 @@ from odradek.protocol.primitives import RowShapes
 from odradek.protocol.schema import Message
 from tests.protocol.drawing import damaged, messages
 from tests.protocol.golden import OF_4_1, Vector, message_classes, vectors
+from tests.support import each
 
 
 def codec(flat: Flat) -> ModuleType:
     return import_module(f"odradek.protocol.flat.{snake_case(flat.cls.__name__)}")
 
 
-def ways(number: int) -> list[Any]:
+def ways(number: int) -> list[tuple[Flat, int]]:
     return [
-        pytest.param(flat, version, id=f"{flat.cls.__name__}-v{version}")
+        (flat, version)
         for flat in TUPLES
         for version in range(flat.versions[number].first, flat.versions[number].last + 1)
     ]
+
+
+def named(way: tuple[Flat, int]) -> str:
+    return f"{way[0].cls.__name__}-v{way[1]}"
 
 
 DECODED, ENCODED = ways(0), ways(1)
@@ -130,7 +135,7 @@ def test_messages_with_a_flat_codec_of_objects_use_it() -> None:
         assert cls.DECODERS[cls.VERSIONS.last] is module.DECODERS[cls.VERSIONS.last]
 
 
-@pytest.mark.parametrize(("flat", "version"), DECODED)
+@each(DECODED, named)
 def test_a_message_is_read_as_the_table_reads_it(flat: Flat, version: int) -> None:
     for message in messages(flat.cls, version, 40):
         body = message.encode(version)
@@ -139,7 +144,7 @@ def test_a_message_is_read_as_the_table_reads_it(flat: Flat, version: int) -> No
         assert decoded(flat, version, memoryview(b"head" + body), 4) == expected
 
 
-@pytest.mark.parametrize(("flat", "version"), ENCODED)
+@each(ENCODED, named)
 def test_a_message_is_written_as_the_table_writes_it(flat: Flat, version: int) -> None:
     for message in messages(flat.cls, version, 40):
         assert encoded(flat, version, message) == message.encode(version), message
@@ -168,7 +173,7 @@ def seed_of(flat: Flat, version: int) -> Vector:
     return next(v for v in vectors() if v.name == f"{flat.cls.__name__}-v{written}-full")
 
 
-@pytest.mark.parametrize(("flat", "version"), DECODED)
+@each(DECODED, named)
 def test_both_agree_on_what_is_malformed_and_why(flat: Flat, version: int) -> None:
     for body in damaged(seed_of(flat, version).body, f"{flat.cls.__name__} {version}", 150):
         by_table = outcome(
@@ -177,7 +182,7 @@ def test_both_agree_on_what_is_malformed_and_why(flat: Flat, version: int) -> No
         assert outcome(lambda body=body: decoded(flat, version, body)) == by_table, body.hex()
 
 
-@pytest.mark.parametrize(("flat", "version"), DECODED)
+@each(DECODED, named)
 def test_a_message_cut_short_anywhere_is_malformed(flat: Flat, version: int) -> None:
     seed = seed_of(flat, version)
     for size in range(len(seed.body)):
@@ -185,7 +190,7 @@ def test_a_message_cut_short_anywhere_is_malformed(flat: Flat, version: int) -> 
             decoded(flat, version, seed.body[:size])
 
 
-@pytest.mark.parametrize(("flat", "version"), DECODED)
+@each(DECODED, named)
 def test_both_have_one_bound_of_elements(flat: Flat, version: int) -> None:
     """The smallest budget that lets the message through is the general codec's."""
     seed = seed_of(flat, version)

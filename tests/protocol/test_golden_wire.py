@@ -2,8 +2,6 @@
 
 from collections import Counter
 
-import pytest
-
 from odradek.protocol import reference
 from odradek.protocol.api_keys import APIS, SERVED
 from tests.protocol.golden import (
@@ -15,6 +13,7 @@ from tests.protocol.golden import (
     message_versions,
     vectors,
 )
+from tests.support import each
 
 BY_MESSAGE = {}
 for _vector in vectors():
@@ -42,7 +41,7 @@ def test_every_served_version_has_vectors() -> None:
     assert {(key, v) for key, v in served if v < OF_4_1.get(key, v + 1)} <= covered
 
 
-@pytest.mark.parametrize("message", BY_MESSAGE, ids=lambda message: message.__name__)
+@each(BY_MESSAGE, lambda message: message.__name__)
 def test_bytes_become_the_json_that_apache_prints(message: type) -> None:
     for vector in BY_MESSAGE[message]:
         decoded = vector.message.decode(vector.version, vector.body)
@@ -50,7 +49,7 @@ def test_bytes_become_the_json_that_apache_prints(message: type) -> None:
         assert reference.decode(vector.message, vector.version, vector.body) == decoded, vector.name
 
 
-@pytest.mark.parametrize("message", BY_MESSAGE, ids=lambda message: message.__name__)
+@each(BY_MESSAGE, lambda message: message.__name__)
 def test_json_becomes_the_bytes_that_apache_writes(message: type) -> None:
     for vector in BY_MESSAGE[message]:
         value = vector.message.from_json(vector.version, vector.json)

@@ -11,7 +11,7 @@ from odradek.client.sync import CONTROLLER, SyncClient
 from odradek.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from odradek.testing.running_cluster import running_cluster
 from tests.server.bad_inputs import Answer, answers_of
-from tests.support import GOLDEN
+from tests.support import GOLDEN, try_all
 
 APACHES: dict[str, Answer] = json.loads((GOLDEN / "bad_inputs.json").read_text(encoding="utf-8"))
 # Input -> (what ours answers, the line of docs/differences.md that says why).
@@ -52,13 +52,15 @@ def test_there_are_as_many_as_were_recorded(ours: dict[str, Answer]) -> None:
     assert list(ours) == list(APACHES) and len(ours) == 95
 
 
-@pytest.mark.parametrize("name", APACHES)
-def test_a_bad_input_is_answered_as_apache_answers_it(ours: dict[str, Answer], name: str) -> None:
-    if name in DIFFERENT:
-        assert ours[name] in DIFFERENT[name][0]
-        assert ours[name] != APACHES[name]
-    else:
-        assert ours[name] == APACHES[name]
+def test_a_bad_input_is_answered_as_apache_answers_it(ours: dict[str, Answer]) -> None:
+    def one(name: str) -> None:
+        if name in DIFFERENT:
+            assert ours[name] in DIFFERENT[name][0]
+            assert ours[name] != APACHES[name]
+        else:
+            assert ours[name] == APACHES[name]
+
+    try_all(APACHES, one)
 
 
 def test_every_difference_has_its_reason_in_the_documents() -> None:
