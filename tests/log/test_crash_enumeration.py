@@ -384,6 +384,38 @@ def test_a_topic_made_again_is_not_judged_by_the_checkpoints_of_the_old_one() ->
     assert world.manager.high_watermark_of(TP) == 0
 
 
+@pytest.mark.parametrize("offset", [0, 3])
+@pytest.mark.parametrize("is_killed", [False, True], ids=["at once", "in the next life"])
+def test_no_crash_leaves_a_high_watermark_over_what_was_cut_off(offset: int, *, is_killed: bool) -> None:
+    """A follower is cut, is given what is committed, and writes that down (seed 905)."""
+    disk = RecordingDisk()
+    world = World(0, SMALL, disk)
+    world.start()
+    disk.take_note = lambda: tuple(world.histories[-1])
+    for _ in range(6):
+        world.write(batch(1), 1)
+    world.flush()
+    world.log.truncate_to(offset, NOW)
+    del world.histories[-1][offset:]
+    world.epoch += 1
+    if is_killed:
+        disk.restart()
+        world.start()
+    for flush in (False, True, False):
+        world.write(batch(1), 1)
+        if flush:
+            world.flush()
+        world.manager.checkpoint_high_watermarks({TP: world.log.log_end_offset})
+    disk.note()
+    marks = set()
+    for state in crash_states(disk.moments, cuts_per_moment=CUTS, seed=11):
+        left = World(0, SMALL, state.disk)
+        mark = left.start().high_watermark_of(TP) if TP in left.start().logs else 0
+        marks.add(mark)
+        assert {one for one in left.held() if one.base_offset < mark} <= set(state.note), state
+    assert max(marks) == offset + 3, "and what is on the disk is written down"
+
+
 def test_a_recovery_that_loses_a_flushed_batch_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     """The judge itself: a flush that syncs nothing must not pass."""
     monkeypatch.setattr(MemoryFile, "sync", lambda self: None)

@@ -5,6 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from odradek.log import flushing
+from odradek.log.config import LONG_MAX
 from odradek.log.flushing import FlushState
 from odradek.log.memory_files import MemoryDisk
 from odradek.log.new_log import create_log
@@ -66,6 +67,27 @@ def test_a_cut_makes_nothing_durable(offset: int, *, is_flushed: bool) -> None:
         flushing.commit(state, planned(state, 7), NOW)
     state.cut(offset)
     assert state.recovery_point == min(offset, 7)
+
+
+def test_a_cut_is_durable_with_a_flush_that_began_behind_it() -> None:
+    state = FlushState(7)
+    state.cut(5)
+    before = planned(state, 5)
+    state.cut(3)
+    assert (state.unsynced_cut, state.is_due(4, NOW, config())) == (3, True)
+    flushing.commit(state, before, NOW)
+    assert state.unsynced_cut == 3
+    flushing.commit(state, planned(state, 3), NOW)
+    assert (state.unsynced_cut, state.is_due(4, NOW, config())) == (LONG_MAX, False)
+
+
+def test_a_log_that_a_killed_life_may_have_cut_is_flushed_once_it_holds_more_than_what_was() -> None:
+    state = FlushState(7)
+    state.may_have_been_cut()
+    assert [state.is_due(end, NOW, config()) for end in (7, 8)] == [False, True]
+    assert [state.is_due_later(end, config()) for end in (7, 8)] == [False, True]
+    flushing.commit(state, planned(state, 8), NOW)
+    assert not state.is_due(9, NOW, config()) and not state.is_due_later(9, config())
 
 
 def test_records_alone_are_something_to_flush_and_due_when_their_time_has_come() -> None:

@@ -195,6 +195,26 @@ def test_what_was_committed_before_the_log_in_use_was_cut_is_not_committed_in_th
     assert world.path == "/b" and world.manager.high_watermark_of(TP) == 3
 
 
+def test_a_copy_whose_cut_is_not_on_the_disk_is_not_committed_beyond_it_when_it_takes_its_place(
+    world: Directories,
+) -> None:
+    """What was cut off it would be back after a power cut, and look as if it were committed."""
+    world.move_to("/b")
+    world.copy()
+    world.manager.futures.prepare(TP)
+    world.future.flush()
+    for log in (world.log, world.future):
+        log.truncate_to(3, NOW)
+    world.log.flush()
+    for _ in range(7):
+        produce(world.log, batch(), epoch=20)
+    world.manager.checkpoint_high_watermarks({TP: 10})
+    world.copy()
+    world.manager.futures.swap(TP, 10, NOW)
+    world.start()
+    assert world.path == "/b" and world.manager.high_watermark_of(TP) == 3
+
+
 def test_a_copy_that_is_cut_is_not_said_to_be_flushed_beyond_the_cut(world: Directories) -> None:
     """Behind a kill it would look as if it had lost what was flushed, and all of it would be copied again; where the disk of the log
     in use is gone meanwhile, it would be the last copy, and refused."""

@@ -389,6 +389,43 @@ def test_a_high_watermark_of_before_a_cut_is_not_written_behind_it(
     assert again.high_watermark_of(A) == 0 and again.high_watermark_of(B) == 5
 
 
+@pytest.mark.parametrize("is_killed", [False, True])
+def test_no_high_watermark_is_written_above_a_cut_before_that_is_flushed(
+    start: Start, *, is_killed: bool
+) -> None:
+    """What it would stand over after a power cut is what was cut off. Other logs do not wait for it."""
+    manager = start()
+    produce(manager.get_or_create(B, TOPIC_ID, now_ms=NOW), batch(5))
+    log = manager.get_or_create(A, TOPIC_ID, now_ms=NOW)
+    produce(log, batch(2))
+    produce(log, batch(7))
+    manager.checkpoint_high_watermarks({A: 2})
+    log.truncate_to(2, NOW)
+    if is_killed:
+        manager = start()
+    log = manager.logs[A]
+    produce(log, batch(3), epoch=1)
+    manager.checkpoint_high_watermarks({A: 5, B: 5})
+    written = manager.directories[0].high_watermarks.offsets
+    assert written == {A: 2, B: 0 if is_killed else 5}
+
+    assert log.flush_is_due(NOW)
+    log.flush(NOW)
+    manager.checkpoint_high_watermarks({A: 5, B: 5})
+    assert written[A] == 5 and start().high_watermark_of(A) == 5
+
+
+def test_a_high_watermark_that_was_written_stays_behind_a_kill_that_left_records_unflushed(
+    start: Start,
+) -> None:
+    manager = start()
+    produce(manager.get_or_create(A, TOPIC_ID, now_ms=NOW), batch(5))
+    manager.checkpoint_high_watermarks({A: 5})
+    manager = start()
+    manager.checkpoint_high_watermarks({A: 5})
+    assert start().high_watermark_of(A) == 5
+
+
 def test_13_checkpoints_ahead_of_the_log_after_a_power_cut(start: Start, tmp_path: Path) -> None:
     manager = start()
     produce(manager.get_or_create(A, TOPIC_ID, now_ms=NOW), batch(5))

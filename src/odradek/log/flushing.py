@@ -33,6 +33,7 @@ class FlushState:
         "is_settled",
         "last_flush_ms",
         "rolls_flushed",
+        "unsynced_cut",
     )
 
     def __init__(self, recovery_point: int) -> None:
@@ -40,6 +41,8 @@ class FlushState:
         self._floor = recovery_point  # holds from the last cut on
         # Generation and offset in one value, so that a thread sets both at once.
         self._flushed: tuple[int, int] = (-1, -1)
+        # The least offset of the cuts that no flush has made durable: a power cut may bring back what was above. LONG_MAX: there is none.
+        self.unsynced_cut = LONG_MAX
         # Files written whole and not synced, each with the number of the change that was its last.
         self._changed_names: dict[str, int] = {}
         self._directory_changes = 0
@@ -74,7 +77,12 @@ class FlushState:
         floor = min(self.recovery_point, offset)
         self.generation += 1
         self._floor = floor
+        self.unsynced_cut = min(self.unsynced_cut, offset)
         self.came()
+
+    def may_have_been_cut(self) -> None:
+        """By a life that was killed before it could flush: no further down than to the recovery point, which is lowered before a cut."""
+        self.unsynced_cut = self.recovery_point
 
     def name_changed(self, name: str) -> None:
         self._directory_changes += 1
@@ -113,7 +121,7 @@ class FlushState:
 
     def is_due_later(self, log_end_offset: int, config: LogConfig) -> bool:
         """By time alone; or it is due already, in part."""
-        if self._rolls != self.rolls_flushed:
+        if self._is_overdue(log_end_offset):
             return True
         unflushed = log_end_offset - self.recovery_point
         return unflushed >= config.flush_messages or (unflushed > 0 and config.flush_ms < LONG_MAX)
@@ -122,9 +130,13 @@ class FlushState:
         unflushed = log_end_offset - self.recovery_point
         return (
             unflushed >= config.flush_messages
-            or self._rolls != self.rolls_flushed
+            or self._is_overdue(log_end_offset)
             or (unflushed > 0 and now_ms - self.last_flush_ms >= config.flush_ms)
         )
+
+    def _is_overdue(self, log_end_offset: int) -> bool:
+        """Whatever the settings are: a segment was begun, or no high watermark above a cut can be written down before."""
+        return self._rolls != self.rolls_flushed or self.unsynced_cut < log_end_offset
 
 
 class FlushPlan:
@@ -225,8 +237,10 @@ def plan(
 
 def commit(state: FlushState, plan: FlushPlan, now_ms: int) -> int:
     """The flush ran. Returns the recovery point, which is not the plan's if the log was cut meanwhile."""
-    if plan.generation == state.generation and plan.up_to_offset > state.recovery_point:
-        state.reached(plan.generation, plan.up_to_offset)
+    if plan.generation == state.generation:
+        state.unsynced_cut = LONG_MAX  # a partial flush syncs all names too
+        if plan.up_to_offset > state.recovery_point:
+            state.reached(plan.generation, plan.up_to_offset)
     if plan.directory_changes > state.directory_synced:
         state.directory_synced = plan.directory_changes
         for name, change in list(state._changed_names.items()):

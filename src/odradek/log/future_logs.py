@@ -283,7 +283,7 @@ class FutureLogs:
             log.producer_marks = []
             directory.expect(
                 topic_partition,
-                high_watermark=high_watermark,
+                high_watermark=min(high_watermark, log.flushed.unsynced_cut),
                 log_start_offset=log.log_start_offset,
                 first_base_offset=first_base_offset,
             )

@@ -4,6 +4,7 @@ and up to where compaction got.
 
 from collections.abc import Callable, Iterable, Mapping
 
+from odradek.log.config import LONG_MAX
 from odradek.log.hosted_logs import HostedLogs
 from odradek.log.log_directory import LogDirectory
 from odradek.log.log_state import LogState
@@ -45,6 +46,9 @@ class LogCheckpoints:
     def write_high_watermarks(self, high_watermarks: Mapping[TopicPartition, int], said_at: int) -> None:
         """Writes the given ones over those known; logs not named keep theirs. So do those cut since: `said_at` is what
         `cuts` was when these were the high watermarks.
+
+        None rises above a cut that is not on the disk: after a power cut it would stand over what was cut off and never committed,
+        and consumers of a follower are served up to it (seed 905).
         """
         for directory in self._online():
             with directory.checkpointing:  # whoever cuts says so first (`cut`), and then waits for this
@@ -53,7 +57,10 @@ class LogCheckpoints:
                     places = self._hosted.homes.get(topic_partition), self._on_its_way_to(topic_partition)
                     log = self._hosted.logs.get(topic_partition)
                     if directory in places and (log is None or log.cut_at <= said_at):
-                        values[topic_partition] = high_watermark
+                        limit = LONG_MAX if log is None else log.flushed.unsynced_cut
+                        values[topic_partition] = min(
+                            high_watermark, max(limit, values.get(topic_partition, 0))
+                        )
             directory.high_watermarks.write_beside(directory.checkpointing)
 
     def cleaned_to(self, log: PartitionLog) -> int | None:

@@ -119,6 +119,7 @@ def open_log(
         log = recovered.log
         log.parent = parent
         log.flushed.created()
+        log.flushed.may_have_been_cut()
         for name in (
             LEADER_EPOCHS,
             OFFSET_GAPS,

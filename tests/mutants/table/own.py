@@ -440,4 +440,11 @@ EXHIBITS: tuple[Mutant, ...] = (
         commit="5ca4f07b",
         scenario="a_deletion_that_a_broker_was_never_told_of",
     ),
+    Mutant(
+        "seed 905",
+        "a high watermark is written down above a cut that a power cut takes back, and consumers of a follower read what was never committed",
+        (Edit("log.flushing:FlushState.cut", "self.unsynced_cut = min(self.unsynced_cut, offset)", "pass"),),
+        commit="-",
+        scenario="a_cut_that_is_not_on_the_disk",
+    ),
 )
