@@ -74,20 +74,21 @@ def test_a_cut_is_durable_with_a_flush_that_began_behind_it() -> None:
     state.cut(5)
     before = planned(state, 5)
     state.cut(3)
+    state.cut(6)
     assert (state.unsynced_cut, state.is_due(4, NOW, config())) == (3, True)
     flushing.commit(state, before, NOW)
     assert state.unsynced_cut == 3
-    flushing.commit(state, planned(state, 3), NOW)
+    flushing.commit(state, planned(state, 6), NOW)
     assert (state.unsynced_cut, state.is_due(4, NOW, config())) == (LONG_MAX, False)
 
 
 def test_a_log_that_a_killed_life_may_have_cut_is_flushed_once_it_holds_more_than_what_was() -> None:
     state = FlushState(7)
-    state.may_have_been_cut()
-    assert [state.is_due(end, NOW, config()) for end in (7, 8)] == [False, True]
-    assert [state.is_due_later(end, config()) for end in (7, 8)] == [False, True]
-    flushing.commit(state, planned(state, 8), NOW)
-    assert not state.is_due(9, NOW, config()) and not state.is_due_later(9, config())
+    state.may_have_been_cut(9)
+    assert [state.is_due(end, NOW, config()) for end in (9, 10)] == [False, True]
+    assert [state.is_due_later(end, config()) for end in (9, 10)] == [False, True]
+    flushing.commit(state, planned(state, 10), NOW)
+    assert not state.is_due(11, NOW, config()) and not state.is_due_later(11, config())
 
 
 def test_records_alone_are_something_to_flush_and_due_when_their_time_has_come() -> None:

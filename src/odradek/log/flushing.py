@@ -80,9 +80,9 @@ class FlushState:
         self.unsynced_cut = min(self.unsynced_cut, offset)
         self.came()
 
-    def may_have_been_cut(self) -> None:
-        """By a life that was killed before it could flush: no further down than to the recovery point, which is lowered before a cut."""
-        self.unsynced_cut = self.recovery_point
+    def may_have_been_cut(self, offset: int) -> None:
+        """No further down than to here, by a life that was killed before it could flush."""
+        self.unsynced_cut = offset
 
     def name_changed(self, name: str) -> None:
         self._directory_changes += 1

@@ -63,6 +63,7 @@ def open_of(
         was_clean=was_clean,
         recovery_point=directory.recovery_points.offsets.get(topic_partition, 0),
         log_start_offset=directory.log_starts.offsets.get(topic_partition, 0),
+        high_watermark=directory.high_watermarks.offsets.get(topic_partition, 0),
         cleaned_to=directory.cleaned_to.offsets.get(topic_partition, 0),
         name=name,
     )

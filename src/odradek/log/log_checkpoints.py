@@ -58,9 +58,7 @@ class LogCheckpoints:
                     log = self._hosted.logs.get(topic_partition)
                     if directory in places and (log is None or log.cut_at <= said_at):
                         limit = LONG_MAX if log is None else log.flushed.unsynced_cut
-                        values[topic_partition] = min(
-                            high_watermark, max(limit, values.get(topic_partition, 0))
-                        )
+                        values[topic_partition] = min(high_watermark, limit)
             directory.high_watermarks.write_beside(directory.checkpointing)
 
     def cleaned_to(self, log: PartitionLog) -> int | None:

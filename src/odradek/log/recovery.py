@@ -101,11 +101,12 @@ def open_log(
     recovery_point: int = 0,
     log_start_offset: int = 0,
     cleaned_to: int = 0,
+    high_watermark: int = 0,
     name: str | None = None,
 ) -> Recovered:
     """The log in `parent`'s directory of that name. CorruptLog, or what the disk says, if it cannot be used.
 
-    `cleaned_to`: below it a cleaner may have left gaps, Apache's at the ends of segments too.
+    `high_watermark`: as written. `cleaned_to`: below it a cleaner may have left gaps, Apache's at the ends of segments too.
     """
     directory = parent.child(name or str(topic_partition))
     opening = _Opening(
@@ -119,7 +120,8 @@ def open_log(
         log = recovered.log
         log.parent = parent
         log.flushed.created()
-        log.flushed.may_have_been_cut()
+        # These checkpoints are lowered before a cut, and rise above it when it is on the disk.
+        log.flushed.may_have_been_cut(min(max(log.recovery_point, high_watermark), log.log_end_offset))
         for name in (
             LEADER_EPOCHS,
             OFFSET_GAPS,
