@@ -4,7 +4,7 @@ and up to where compaction got.
 
 from collections.abc import Callable, Iterable, Mapping
 
-from odradek.log.config import LONG_MAX
+from odradek.log.future_logs import FutureLog
 from odradek.log.hosted_logs import HostedLogs
 from odradek.log.log_directory import LogDirectory
 from odradek.log.log_state import LogState
@@ -23,13 +23,13 @@ class LogCheckpoints:
         *,
         online: Callable[[], Iterable[LogDirectory]],
         logs_in: LogsIn,
-        on_its_way_to: Callable[[TopicPartition], LogDirectory | None],
+        future: Callable[[TopicPartition], FutureLog | None],
     ) -> None:
-        """`logs_in`: the logs in use there, and those on their way into it. `on_its_way_to`: of a future log."""
+        """`logs_in`: the logs in use there, and those on their way into it."""
         self._hosted = hosted
         self._online = online
         self._logs_in = logs_in
-        self._on_its_way_to = on_its_way_to
+        self._future = future
         self.cuts = 0  # of whatever log; one that is new counts as cut
 
     def cut(self, log: LogState) -> None:
@@ -54,11 +54,13 @@ class LogCheckpoints:
             with directory.checkpointing:  # whoever cuts says so first (`cut`), and then waits for this
                 values = directory.high_watermarks.offsets
                 for topic_partition, high_watermark in high_watermarks.items():
-                    places = self._hosted.homes.get(topic_partition), self._on_its_way_to(topic_partition)
-                    log = self._hosted.logs.get(topic_partition)
-                    if directory in places and (log is None or log.cut_at <= said_at):
-                        limit = LONG_MAX if log is None else log.flushed.unsynced_cut
-                        values[topic_partition] = min(high_watermark, limit)
+                    log, future = self._hosted.logs.get(topic_partition), self._future(topic_partition)
+                    if log is None or log.cut_at > said_at:
+                        continue
+                    if self._hosted.homes.get(topic_partition) is directory:
+                        values[topic_partition] = min(high_watermark, log.flushed.unsynced_cut)
+                    elif future is not None and future.directory is directory:
+                        values[topic_partition] = min(high_watermark, future.log.flushed.unsynced_cut)
             directory.high_watermarks.write_beside(directory.checkpointing)
 
     def cleaned_to(self, log: PartitionLog) -> int | None:

@@ -85,7 +85,7 @@ class LogManager:
         self.scrubber = Scrubber(lambda: list(self.logs.values()))
         self._retired = RetiredLogs(lambda topic: self.config_of(topic).file_delete_delay_ms)
         self._checkpoints = LogCheckpoints(
-            self._hosted, online=self._online, logs_in=self._logs_in, on_its_way_to=self._on_its_way_to
+            self._hosted, online=self._online, logs_in=self._logs_in, future=self.futures.get
         )
         for directory in self.directories:
             directory.root.health.on_failure = self._failure_of(directory)
@@ -647,10 +647,6 @@ class LogManager:
     def directory_at(self, path: str) -> LogDirectory | None:
         """None: no directory of `log.dirs` that could be opened."""
         return next((directory for directory in self.directories if directory.path == path), None)
-
-    def _on_its_way_to(self, topic_partition: TopicPartition) -> LogDirectory | None:
-        future = self.futures.get(topic_partition)
-        return None if future is None else future.directory
 
     def _future_logs(self) -> list[PartitionLog]:
         return [future.log for future in list(self.futures.logs.values())]
