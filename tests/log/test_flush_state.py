@@ -82,6 +82,13 @@ def test_a_cut_is_durable_with_a_flush_that_began_behind_it() -> None:
     assert (state.unsynced_cut, state.is_due(4, NOW, config())) == (LONG_MAX, False)
 
 
+def test_a_cut_behind_which_nothing_came_is_durable_with_a_flush_too() -> None:
+    state = FlushState(7)
+    state.cut(5)
+    flushing.commit(state, planned(state, 5), NOW)
+    assert (state.unsynced_cut, state.recovery_point) == (LONG_MAX, 5)
+
+
 def test_a_log_that_a_killed_life_may_have_cut_is_flushed_once_it_holds_more_than_what_was() -> None:
     state = FlushState(7)
     state.may_have_been_cut(9)

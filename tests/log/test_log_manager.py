@@ -415,14 +415,52 @@ def test_no_high_watermark_is_written_above_a_cut_before_that_is_flushed(
     assert written[A] == 5 and start().high_watermark_of(A) == 5
 
 
-def test_a_high_watermark_that_was_written_stays_behind_a_kill_that_left_records_unflushed(
-    start: Start,
-) -> None:
+@pytest.mark.parametrize("is_flushed", [False, True])
+def test_a_log_at_rest_has_nothing_to_flush_behind_a_kill(start: Start, *, is_flushed: bool) -> None:
+    """Where one of the two checkpoints says its end, it was not cut below that; and its high watermark is not held up."""
     manager = start()
-    produce(manager.get_or_create(A, TOPIC_ID, now_ms=NOW), batch(5))
+    log = manager.get_or_create(A, TOPIC_ID, now_ms=NOW)
+    produce(log, batch(5))
+    if is_flushed:
+        log.flush(NOW)
+        manager.checkpoint_recovery_points()
+    else:
+        manager.checkpoint_high_watermarks({A: 5})
+    manager = start()
+    assert not manager.logs[A].flush_is_due(NOW)
     manager.checkpoint_high_watermarks({A: 5})
+    assert start().high_watermark_of(A) == 5
+
+
+def test_a_log_that_lost_its_end_is_cut_where_it_ends_now(start: Start) -> None:
+    """Whatever was written of it: this start has cut it."""
     manager = start()
-    assert not manager.logs[A].flush_is_due(NOW), "at rest it costs nothing"
+    log = manager.get_or_create(A, TOPIC_ID, now_ms=NOW)
+    produce(log, batch(2))
+    produce(log, batch(7))
+    manager.checkpoint_high_watermarks({A: 9})
+    log.segments.active.file.truncate(log.segments.active.file.size_bytes - 1)
+    manager = start()
+    produce(manager.logs[A], batch(7), epoch=1)
+    manager.checkpoint_high_watermarks({A: 9})
+    assert start().high_watermark_of(A) == 2
+
+
+def test_a_cut_that_is_given_up_holds_no_high_watermark_up(start: Start) -> None:
+    manager = start()
+    log = manager.get_or_create(A, TOPIC_ID, now_ms=NOW)
+    produce(log, batch(5))
+    log.flush(NOW)
+    manager.checkpoint_high_watermarks({A: 5})
+    manager.to_flush.clear()
+    log.flushed.settled()
+    cut = log.preparing_cut(2, 0)
+    next(cut).run()
+    cut.close()
+    manager.checkpoint_high_watermarks({A: 5})
+    assert start().high_watermark_of(A) == 2
+    assert A in manager.to_flush and log.flush_is_due(NOW)
+    log.flush(NOW)
     manager.checkpoint_high_watermarks({A: 5})
     assert start().high_watermark_of(A) == 5
 

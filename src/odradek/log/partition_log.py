@@ -237,7 +237,7 @@ class PartitionLog(AppendableLog):
         self.flushed.came()
 
     def flush_is_due(self, now_ms: int) -> bool:
-        """After a roll, and as flush.messages and flush.ms say."""
+        """After a roll, for a cut that may not be on the disk, and as flush.messages and flush.ms say."""
         return self.flushed.is_due(self.log_end_offset, now_ms, self.config)
 
     def flush_is_due_later(self) -> bool:

@@ -178,7 +178,7 @@ class LogMaintenance:
                 await asyncio.sleep(0)
 
     async def _flush_in_background(self, log: PartitionLog) -> None:
-        """Rolled segments, flush.messages above 1, flush.ms: nobody waits for it."""
+        """Rolled segments, cuts, flush.messages above 1, flush.ms: no request waits for it."""
         if log.failure is not None or log in self._waited_for:
             return
         self._in_background = log
