@@ -195,6 +195,15 @@ def test_what_was_committed_before_the_log_in_use_was_cut_is_not_committed_in_th
     assert world.path == "/b" and world.manager.high_watermark_of(TP) == 3
 
 
+def test_a_high_watermark_is_written_where_the_log_is_and_where_it_goes_and_nowhere_else() -> None:
+    world = Directories(*map(MemoryDisk, ("/a", "/b", "/c")))
+    produce(world.log, batch())
+    world.move_to("/b")
+    world.manager.checkpoint_high_watermarks({TP: 1})
+    written = [one.high_watermarks.offsets for one in world.manager.directories]
+    assert written == [{TP: 1}, {TP: 1}, {}]
+
+
 @pytest.mark.parametrize("is_written", [False, True])
 def test_a_copy_whose_cut_is_not_on_the_disk_is_not_committed_beyond_it_when_it_takes_its_place(
     world: Directories, *, is_written: bool
