@@ -40,6 +40,14 @@ def held(**changed: object) -> Burden:
             QUIET._replace(unsent_bytes=1 << 20, unsent_bytes_anew=1 << 20, unsent_connections=2),
             "holds 1048576 bytes of answers that 2 connections do not read",
         ),
+        (
+            QUIET._replace(unhandled_bytes=7, unhandled_bytes_anew=8),
+            "counts 7 bytes of requests that it has not handled, and has 8",
+        ),
+        (
+            QUIET._replace(unhandled_bytes=1 << 20, unhandled_bytes_anew=1 << 20, unhandled_connections=2),
+            "holds 1048576 bytes of requests of 2 connections that it has not handled",
+        ),
         (QUIET._replace(steps=100_001), "entered 100001 functions in one turn of its loop, in a read"),
     ],
 )
@@ -187,9 +195,24 @@ def test_answers_of_those_who_do_not_read_are_bounded_in_a_world_and_found_where
     assert max(closed) > 0
 
     monkeypatch.setattr("odradek.server.gateway.Gateway._close_who_does_not_read", lambda gateway: None)
+    # Those who do not read have requests that wait for it.
+    monkeypatch.setattr("odradek.server.gateway.Gateway._close_who_does_not_go_on", lambda gateway: None)
     outcome = run(plan)
     assert outcome.code == CORRECTNESS
     assert "of answers that" in outcome.reason
+
+
+def test_requests_that_do_not_come_whole_are_bounded_in_a_world_and_found_where_they_are_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    plan = plan_with(Fault(2.0, "half_frames", 0.1, 0.9, 3.0), duration_s=6.0)
+    outcome = run(plan)
+    assert outcome.code == OK, describe(outcome)
+
+    monkeypatch.setattr("odradek.server.gateway.Gateway._close_who_does_not_go_on", lambda gateway: None)
+    outcome = run(plan)
+    assert outcome.code == CORRECTNESS
+    assert "of requests of 2 connections" in outcome.reason
 
 
 def steps_of(idle_partitions: int) -> int:

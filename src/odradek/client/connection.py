@@ -98,7 +98,7 @@ class _Channel(FrameProtocol):
     def frame_received(self, frame: memoryview) -> None:
         self._link.frame_received(self, frame)
 
-    def turn_ended(self) -> None:
+    def turn_ended(self, read_bytes: int) -> None:
         self._link.turn_ended()
 
     def size_refused(self, size: int) -> None:

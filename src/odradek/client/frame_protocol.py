@@ -5,12 +5,11 @@ as views into the receive buffer (see receive_buffers.py); several frames that a
 """
 
 import asyncio
-from mmap import mmap
 from struct import Struct
 from typing import cast
 
 from odradek.client.local_peers import no_pacing_within_a_host
-from odradek.client.receive_buffers import SCRATCH_BYTES, SMALL_FRAME_BYTES, BufferPool
+from odradek.client.receive_buffers import SCRATCH_BYTES, SMALL_FRAME_BYTES, BufferPool, LargeBuffer
 
 _SIZE = Struct(">i")
 
@@ -28,7 +27,7 @@ class FrameProtocol(asyncio.BufferedProtocol):
         # Bytes of an incomplete small frame; while not reading, perhaps whole frames that wait.
         self._rest: bytes = b""
         # A large frame on its way: its buffer, the bytes in it, and how many it will have.
-        self._large: mmap | None = None
+        self._large: LargeBuffer | None = None
         self._large_filled = 0
         self._large_wanted = 0
 
@@ -42,8 +41,8 @@ class FrameProtocol(asyncio.BufferedProtocol):
         """False leaves frames where they are until `take_up_waiting_frames`; the subclass stops reading."""
         return True
 
-    def turn_ended(self) -> None:
-        """Everything that one read brought has been handled."""
+    def turn_ended(self, read_bytes: int) -> None:
+        """So many came, and all of them that can be have been handled."""
 
     def size_refused(self, size: int) -> None:
         """A length that cannot be; the subclass closes the connection."""
@@ -67,11 +66,10 @@ class FrameProtocol(asyncio.BufferedProtocol):
         return True
 
     def drop_received(self) -> None:
-        """Called when the connection is gone."""
+        """Called when the connection is gone. Memory of a frame that has not come whole is free then: kept for the next one it would stay
+        taken where there is little."""
         self._rest = b""
-        if self._large is not None:
-            self._pool.give_back(self._large)
-            self._large = None
+        self._large = None
 
     # --- asyncio's callbacks
 
@@ -106,7 +104,7 @@ class FrameProtocol(asyncio.BufferedProtocol):
                 self._rest = b""  # what nearly every read is: whole frames
             elif not self.is_closing:
                 self._keep(view, used, end)
-        self.turn_ended()
+        self.turn_ended(nbytes)
 
     # --- taking frames apart
 

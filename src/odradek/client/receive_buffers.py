@@ -14,6 +14,17 @@ _KEPT_BUFFERS = 8
 _KEPT_BYTES = 16 * 1024 * 1024  # of all together
 
 
+class LargeBuffer(mmap):
+    """Pages of the kernel's, each of which takes memory once bytes have arrived in it."""
+
+    __slots__ = ("was_used",)
+
+    was_used: bool  # for a frame before
+
+    def memory_of(self, filled_bytes: int) -> int:
+        return len(self) if self.was_used else filled_bytes
+
+
 class BufferPool:
     """The scratch buffer and a few large ones of one process."""
 
@@ -22,9 +33,9 @@ class BufferPool:
     def __init__(self) -> None:
         self.scratch = bytearray(SCRATCH_BYTES)
         self.scratch_view = memoryview(self.scratch)
-        self._kept: list[mmap] = []
+        self._kept: list[LargeBuffer] = []
 
-    def take(self, size_bytes: int) -> mmap:
+    def take(self, size_bytes: int) -> LargeBuffer:
         """A buffer of at least `size_bytes`; its contents are whatever was there before.
 
         Pages of the kernel's, not a bytearray: a length is only a claim, and a page costs nothing until bytes arrive
@@ -38,9 +49,12 @@ class BufferPool:
         if best is not None and len(best) <= max(4 * size_bytes, SCRATCH_BYTES):
             self._kept.remove(best)
             return best
-        return mmap(-1, _rounded(size_bytes), flags=MAP_PRIVATE | MAP_ANONYMOUS)
+        buffer = LargeBuffer(-1, _rounded(size_bytes), flags=MAP_PRIVATE | MAP_ANONYMOUS)
+        buffer.was_used = False
+        return buffer
 
-    def give_back(self, buffer: mmap) -> None:
+    def give_back(self, buffer: LargeBuffer) -> None:
+        buffer.was_used = True
         if len(buffer) > _KEPT_BYTES:
             return
         self._kept.append(buffer)

@@ -9,7 +9,8 @@ So many frames of one connection are handled in a turn, and for so long, and the
 thousands.
 
 Backpressure in four places. A peer that does not read its answers is not read from (`pause_writing`), and it is closed where
-all that is unread takes too much memory (`Gateway._close_who_does_not_read`). A peer
+all that is unread takes too much memory (`Gateway._close_who_does_not_read`), as it is where requests that have not come whole
+do (`Gateway._close_who_does_not_go_on`). A peer
 with too many requests in flight is not read from either, nor is one that is over its quota for as long as it was
 told (`mute`), nor one with half a megabyte of answers waiting, for its socket or for the answer before them. Bytes of
 segment files leave only when the transport can take them (outgoing.py).
@@ -34,6 +35,7 @@ from odradek.client.receive_buffers import BufferPool
 from odradek.model.errors import ProtocolError
 from odradek.protocol.primitives import size_of
 from odradek.server.outgoing import ENOUGH_BYTES_A_TURN, Outgoing
+from odradek.server.unhandled_requests import Unhandled, UnhandledRequests
 from odradek.server.unsent_answers import Unsent, UnsentAnswers
 
 LONGEST_MUTED_TIMER_S = 60.0
@@ -59,6 +61,7 @@ class ConnectionHost(Protocol):
 
     pool: BufferPool
     unsent: UnsentAnswers
+    unhandled: UnhandledRequests
     turn: int  # its number, raised by `end_turn`
 
     def connection_opened(self, connection: "Connection") -> bool:
@@ -156,6 +159,7 @@ class Connection(FrameProtocol):
         self._questions = 0  # parked ones
         self._waiting_bytes = 0  # of answers that wait for the one before them
         self.unsent = Unsent(host.unsent, connection_id)
+        self.unhandled = Unhandled(host.unhandled, connection_id)
         self._outgoing = Outgoing(self.unsent)
         self._goes_on_next_turn = False  # with writing, and then with reading: others come first
         self._turn = -1  # that in which a frame came last
@@ -189,7 +193,6 @@ class Connection(FrameProtocol):
         self.is_lingering = False
         self.transport = None
         self._let_go()
-        self.drop_received()
         self._host.connection_closed(self)
         self._host.end_turn()
 
@@ -209,6 +212,8 @@ class Connection(FrameProtocol):
         large = [
             one for buffers in waiting for one in buffers if type(one) is bytes and len(one) >= LARGE_BYTES
         ]
+        self.drop_received()
+        self.unhandled.hold(0, 0)
         self._abandon()
         self._outgoing.clear()
         if large:
@@ -238,8 +243,20 @@ class Connection(FrameProtocol):
         self._frames_in_turn += 1
         host.handle_frame(self, frame)
 
-    def turn_ended(self) -> None:
+    def turn_ended(self, read_bytes: int) -> None:
+        if self._large is not None or self._rest:
+            self.unhandled.came(read_bytes, self._host.monotonic())
+            self._count_unhandled()
+        elif self.unhandled.size_bytes:
+            self.unhandled.hold(0, 0)
         self._host.end_turn()
+
+    def _count_unhandled(self) -> None:
+        large, filled = self._large, self._large_filled
+        if large is None:
+            self.unhandled.hold(len(self._rest), 0)
+        else:
+            self.unhandled.hold(large.memory_of(filled), self._large_wanted - filled)
 
     def may_handle(self) -> bool:
         if (
@@ -316,7 +333,9 @@ class Connection(FrameProtocol):
 
     def _resume_reading(self) -> None:
         """Called from `flush`, so `end_turn` is already running."""
-        if self.take_up_waiting_frames() and self.transport is not None:
+        may_read_on = self.take_up_waiting_frames()
+        self._count_unhandled()
+        if may_read_on and self.transport is not None:
             self._is_reading_paused = False
             self.transport.resume_reading()
 

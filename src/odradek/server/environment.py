@@ -96,6 +96,8 @@ class Environment:
         self.requests_kept, self.partitions_kept = 10_000, 100_000
         # Of answers that wait for their peers to read them, over all connections.
         self.most_unsent_bytes = 256 << 20
+        # Of requests that have not come whole, or wait to be handled.
+        self.most_unhandled_bytes = 256 << 20
         # Read by compaction before it asks whether the broker is stopping, and whether it is ahead of its rate.
         self.cleaner_slice_bytes = 4 << 20
         self._cleaning = CleaningProcess(self.cleaner_slice_bytes)

@@ -33,7 +33,7 @@ class _LeaderConnection(FrameProtocol):
     def frame_received(self, frame: memoryview) -> None:
         self._fetching.answered(self, frame)
 
-    def turn_ended(self) -> None:
+    def turn_ended(self, read_bytes: int) -> None:
         self._fetching.after_turn()
 
     def size_refused(self, size: int) -> None:

@@ -5,10 +5,10 @@ A turn is one callback of the loop: a read, a timer, an answer of another broker
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from heapq import nlargest
-from typing import Any
+from typing import Any, TypeVar
 
 from odradek.broker.answers import Answer, CloseConnection, Park
 from odradek.broker.client_throttles import ClientThrottles
@@ -24,7 +24,8 @@ from odradek.server.connection_limits import ConnectionLimits, Full, Refused
 from odradek.server.environment import Environment
 from odradek.server.log_limits import LimitedLog
 from odradek.server.metrics import OTHER_KEYS, Metrics
-from odradek.server.unsent_answers import UnsentAnswers
+from odradek.server.unhandled_requests import Unhandled, UnhandledRequests
+from odradek.server.unsent_answers import Unsent, UnsentAnswers
 
 # Between the check for idle connections and their end.
 _LAST_WORDS_S = 0.05
@@ -36,6 +37,7 @@ RELEASED_A_TURN = 20
 LOOK_AGAIN_S = 0.02
 # Answers that are no larger than what was asked, or whose bytes lie in files.
 _SMALL_ANSWERS = BETWEEN_BROKERS - {ApiKey.ENVELOPE} | {ApiKey.PRODUCE, ApiKey.FETCH}
+H = TypeVar("H", Unsent, Unhandled)
 _flexible: dict[tuple[int, int], bool] = {}
 
 
@@ -80,6 +82,9 @@ class Gateway:
         self.unsent = UnsentAnswers()
         self._most_unsent_bytes = environment.most_unsent_bytes
         self._look_at_unsent_from = 0.0
+        self.unhandled = UnhandledRequests()
+        self._most_unhandled_bytes = environment.most_unhandled_bytes
+        self._look_at_unhandled_from = 0.0
         self.turn = 0
         self.monotonic = environment.loop.time
         self.call_later = environment.loop.call_later
@@ -186,32 +191,77 @@ class Gateway:
         unsent, now = self.unsent, self.monotonic()
         if now < self._look_at_unsent_from:
             return
-        least = self.least_unsent_bytes()
-        rated = [
-            (one.seconds_left(now), one.size_bytes, connection_id)
-            for connection_id, one in unsent.waiting.items()
-            if one.size_bytes >= least
-            and self._connections[connection_id].listener != self._protected_listener
-        ]
-        enough = self._most_unsent_bytes * 63 // 64
-        most = len(rated) - 1 or int(not unsent.waiting[rated[0][2]].is_leaving(now))
-        for _, size, connection_id in nlargest(min(CLOSED_A_TURN, most), rated):
-            if unsent.size_bytes <= enough:
-                break
-            connection = self._connections[connection_id]
-            self._metrics.connections_unread_closed += 1
-            self._log.warning(
-                "unread",
-                f"connection from {connection.peer} closed: {size >> 20} MiB of answers wait for it to read them, and those of all "
-                f"clients take more than {self._most_unsent_bytes >> 20} MiB",
-            )
-            connection.reset()
+        rated = self._rated(unsent.waiting, self.least_unsent_bytes(), lambda one: one.seconds_left(now))
+        self._metrics.connections_unread_closed += self._reset_first(
+            rated,
+            len(rated) - 1 or int(not unsent.waiting[rated[0][2]].is_leaving(now)),
+            unsent,
+            self._most_unsent_bytes,
+            "answers wait for it to read them",
+        )
         if unsent.size_bytes > self._most_unsent_bytes:
             self._look_at_unsent_from = now + LOOK_AGAIN_S
 
     def least_unsent_bytes(self) -> float:
         """Of a connection that is reset where there is no room."""
         return self._most_unsent_bytes / (2 * len(self.unsent.waiting))
+
+    def _close_who_does_not_go_on(self) -> None:
+        """Those whose requests will take longest to come whole, until there is room again. It spares whom `_close_who_does_not_read`
+        spares; and who will be through first, so that a request of any size comes whole where nobody else sends."""
+        unhandled, now = self.unhandled, self.monotonic()
+        if now < self._look_at_unhandled_from:
+            return
+        rated = self._rated(
+            unhandled.waiting, self.least_unhandled_bytes(), lambda one: one.seconds_left(now)
+        )
+        self._metrics.connections_unfinished_closed += self._reset_first(
+            rated,
+            len(rated) - 1,
+            unhandled,
+            self._most_unhandled_bytes,
+            "requests have not come whole, or wait to be handled",
+        )
+        if unhandled.size_bytes > self._most_unhandled_bytes:
+            self._look_at_unhandled_from = now + LOOK_AGAIN_S
+
+    def least_unhandled_bytes(self) -> float:
+        """Of a connection that is reset where there is no room."""
+        return self._most_unhandled_bytes / (2 * len(self.unhandled.waiting))
+
+    def _rated(
+        self, waiting: Mapping[int, H], least_bytes: float, rate: Callable[[H], float]
+    ) -> list[tuple[float, int, int]]:
+        """What it is rated, what it holds, and the number of each connection that may be reset."""
+        return [
+            (rate(one), one.size_bytes, connection_id)
+            for connection_id, one in waiting.items()
+            if one.size_bytes >= least_bytes
+            and self._connections[connection_id].listener != self._protected_listener
+        ]
+
+    def _reset_first(
+        self,
+        rated: list[tuple[float, int, int]],
+        at_most: int,
+        held: UnsentAnswers | UnhandledRequests,
+        most_bytes: int,
+        what: str,
+    ) -> int:
+        """Those that are rated highest, until some more than is needed is free; returns how many."""
+        count = 0
+        for _, size, connection_id in nlargest(min(CLOSED_A_TURN, at_most), rated):
+            if held.size_bytes <= most_bytes * 63 // 64:
+                break
+            count += 1
+            connection = self._connections[connection_id]
+            self._log.warning(
+                what,
+                f"connection from {connection.peer} closed: {size >> 20} MiB of {what}, and those of all clients take more than "
+                f"{most_bytes >> 20} MiB",
+            )
+            connection.reset()
+        return count
 
     def settings_changed(self, settings: BrokerSettings) -> None:
         """What was set for this broker or for all, beyond its file."""
@@ -377,6 +427,8 @@ class Gateway:
                             self._ready += reversed(ready)
             if self.unsent.size_bytes > self._most_unsent_bytes:
                 self._close_who_does_not_read()
+            if self.unhandled.size_bytes > self._most_unhandled_bytes:
+                self._close_who_does_not_go_on()
             if self._throttles.changes != self._quotas_seen:
                 self._quotas_changed()
             self._turn_over()

@@ -15,6 +15,7 @@ class Metrics:
         "connections_idle_closed",
         "connections_now",
         "connections_refused",
+        "connections_unfinished_closed",
         "connections_unread_closed",
         "controller_elections",
         "controller_resignations",
@@ -32,6 +33,7 @@ class Metrics:
     connections_idle_closed: int
     connections_now: int
     connections_refused: int
+    connections_unfinished_closed: int
     connections_unread_closed: int
     controller_elections: int
     controller_resignations: int

@@ -22,7 +22,7 @@ from odradek.model.settings import BrokerSettings
 from odradek.replication.partition import Partition
 from odradek.server.broker_runtime import BrokerRuntime
 from odradek.server.environment import Clock, Environment, Handle
-from odradek.sim.checkers.burden import MOST_UNSENT_BYTES
+from odradek.sim.checkers.burden import MOST_UNHANDLED_BYTES, MOST_UNSENT_BYTES
 from odradek.sim.checkers.groups import Term
 from odradek.sim.checkers.history import Anomaly
 from odradek.sim.checkers.replicas import ClusterView, PartitionView
@@ -72,6 +72,7 @@ class SimEnvironment(Environment):
         self.cleaner_slice_bytes = 2_000  # a few segments
         self.partitions_kept = 100_000
         self.most_unsent_bytes = MOST_UNSENT_BYTES
+        self.most_unhandled_bytes = MOST_UNHANDLED_BYTES
         self.requests_kept = 10_000 if world.requests_kept is None else world.requests_kept
         self._machine = Machine(world.loop, lambda: broker.most_threads, lambda: broker.blocking_takes_s)
         self._pools: dict[str, SimThreads] = {}

@@ -175,6 +175,8 @@ def test_what_producers_and_consumers_did_is_counted_by_topic(cluster: RunningCl
     assert of(after, "odradek_group_members_refused_total") == 0
     assert of(after, "odradek_unsent_answers_bytes") >= 0
     assert of(after, "odradek_connections_unread_closed_total") == 0
+    assert of(after, "odradek_unhandled_requests_bytes") >= 0
+    assert of(after, "odradek_connections_unfinished_closed_total") == 0
     requests = "kafka_network_requestmetrics_requests_total"
     assert of(after, requests, request="Produce") > of(before, requests, request="Produce")
     reader.close()

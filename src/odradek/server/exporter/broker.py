@@ -105,6 +105,16 @@ FAMILIES = table(
         "Connections closed because answers that clients do not read took too much memory.",
     ),
     Family(
+        "odradek_unhandled_requests_bytes",
+        "gauge",
+        "Memory of requests that have not come whole, or wait to be handled; above 256 MiB connections are closed.",
+    ),
+    Family(
+        "odradek_connections_unfinished_closed_total",
+        "counter",
+        "Connections closed because requests that do not come whole took too much memory.",
+    ),
+    Family(
         "odradek_nonsense_frames_total",
         "counter",
         "Requests that could not be read; their connection was closed.",
@@ -155,6 +165,8 @@ def collect(seen: Seen) -> Iterator[str]:
         "odradek_connections_idle_closed_total": metrics.connections_idle_closed,
         "odradek_unsent_answers_bytes": seen.gateway.unsent.size_bytes,
         "odradek_connections_unread_closed_total": metrics.connections_unread_closed,
+        "odradek_unhandled_requests_bytes": seen.gateway.unhandled.size_bytes,
+        "odradek_connections_unfinished_closed_total": metrics.connections_unfinished_closed,
         "odradek_nonsense_frames_total": metrics.nonsense_frames,
         "odradek_requests_failed_inside_total": metrics.requests_failed_inside,
         "odradek_fetcher_failures_total": metrics.fetcher_failures,

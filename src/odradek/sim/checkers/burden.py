@@ -15,6 +15,8 @@ from odradek.sim.checkers.history import Anomaly
 MOST_BYTES_OF_A_CONNECTION = 2 << 20
 # Of all of them, in memory and read by nobody: little, so that those who are deaf come to it.
 MOST_UNSENT_BYTES = 384 << 10
+# Of what they have sent and nobody has handled: so that those who are deaf, and half frames, come to it.
+MOST_UNHANDLED_BYTES = 128 << 10
 MOST_REQUESTS_OF_A_CONNECTION = 500  # queued.max.requests
 # Whatever has no connection of its own: batches that wait to be opened, requests that wait for the store.
 MOST_BYTES_BESIDE = 64 << 20
@@ -48,6 +50,10 @@ class Burden(NamedTuple):
     unsent_bytes: int = 0
     unsent_bytes_anew: int = 0
     unsent_connections: int = 0
+    # Of requests that have not come whole, or wait to be handled: the same.
+    unhandled_bytes: int = 0
+    unhandled_bytes_anew: int = 0
+    unhandled_connections: int = 0
 
 
 def overburdened(burden: Burden) -> Iterator[Anomaly]:
@@ -81,6 +87,16 @@ def overburdened(burden: Burden) -> Iterator[Anomaly]:
         yield _anomaly(
             burden,
             f"holds {burden.unsent_bytes} bytes of answers that {burden.unsent_connections} connections do not read",
+        )
+    if burden.unhandled_bytes != burden.unhandled_bytes_anew:
+        yield _anomaly(
+            burden,
+            f"counts {burden.unhandled_bytes} bytes of requests that it has not handled, and has {burden.unhandled_bytes_anew}",
+        )
+    if burden.unhandled_bytes > MOST_UNHANDLED_BYTES and burden.unhandled_connections > 1:
+        yield _anomaly(
+            burden,
+            f"holds {burden.unhandled_bytes} bytes of requests of {burden.unhandled_connections} connections that it has not handled",
         )
 
 

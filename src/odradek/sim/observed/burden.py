@@ -45,6 +45,9 @@ def _burden(world: World, broker: SimBroker) -> Burden:
         runtime.parts.gateway.unsent.size_bytes,
         unsent_bytes(runtime.parts.gateway),
         unsent_connections(runtime.parts.gateway),
+        runtime.parts.gateway.unhandled.size_bytes,
+        unhandled_bytes(runtime.parts.gateway),
+        unhandled_connections(runtime.parts.gateway),
     )
 
 
@@ -54,6 +57,25 @@ def unsent_connections(gateway: Gateway) -> int:
         return 0
     least = gateway.least_unsent_bytes()
     return sum(one.size_bytes >= least for one in gateway.unsent.waiting.values())
+
+
+def unhandled_connections(gateway: Gateway) -> int:
+    """The same of requests."""
+    if not gateway.unhandled.waiting or gateway.monotonic() < gateway._look_at_unhandled_from:
+        return 0
+    least = gateway.least_unhandled_bytes()
+    return sum(one.size_bytes >= least for one in gateway.unhandled.waiting.values())
+
+
+def unhandled_bytes(gateway: Gateway) -> int:
+    """Counted anew."""
+    total = 0
+    for connection in gateway._connections.values():
+        large = connection._large
+        total += len(connection._rest)
+        if large is not None:
+            total += len(large) if large.was_used else connection._large_filled
+    return total
 
 
 def unsent_bytes(gateway: Gateway) -> int:
