@@ -17,12 +17,7 @@ _KEPT_BYTES = 16 * 1024 * 1024  # of all together
 class LargeBuffer(mmap):
     """Pages of the kernel's, each of which takes memory once bytes have arrived in it."""
 
-    __slots__ = ("was_used",)
-
-    was_used: bool  # for a frame before
-
-    def memory_of(self, filled_bytes: int) -> int:
-        return len(self) if self.was_used else filled_bytes
+    was_used = False  # for a frame before: all of it takes memory
 
 
 class BufferPool:
@@ -49,9 +44,7 @@ class BufferPool:
         if best is not None and len(best) <= max(4 * size_bytes, SCRATCH_BYTES):
             self._kept.remove(best)
             return best
-        buffer = LargeBuffer(-1, _rounded(size_bytes), flags=MAP_PRIVATE | MAP_ANONYMOUS)
-        buffer.was_used = False
-        return buffer
+        return LargeBuffer(-1, _rounded(size_bytes), flags=MAP_PRIVATE | MAP_ANONYMOUS)
 
     def give_back(self, buffer: LargeBuffer) -> None:
         buffer.was_used = True

@@ -256,7 +256,7 @@ class Connection(FrameProtocol):
         if large is None:
             self.unhandled.hold(len(self._rest), 0)
         else:
-            self.unhandled.hold(large.memory_of(filled), self._large_wanted - filled)
+            self.unhandled.hold(len(large) if large.was_used else filled, self._large_wanted - filled)
 
     def may_handle(self) -> bool:
         if (

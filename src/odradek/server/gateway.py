@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from heapq import nlargest
-from typing import Any, TypeVar
+from typing import Any
 
 from odradek.broker.answers import Answer, CloseConnection, Park
 from odradek.broker.client_throttles import ClientThrottles
@@ -37,7 +37,6 @@ RELEASED_A_TURN = 20
 LOOK_AGAIN_S = 0.02
 # Answers that are no larger than what was asked, or whose bytes lie in files.
 _SMALL_ANSWERS = BETWEEN_BROKERS - {ApiKey.ENVELOPE} | {ApiKey.PRODUCE, ApiKey.FETCH}
-H = TypeVar("H", Unsent, Unhandled)
 _flexible: dict[tuple[int, int], bool] = {}
 
 
@@ -191,7 +190,7 @@ class Gateway:
         unsent, now = self.unsent, self.monotonic()
         if now < self._look_at_unsent_from:
             return
-        rated = self._rated(unsent.waiting, self.least_unsent_bytes(), lambda one: one.seconds_left(now))
+        rated = self._rated(unsent.waiting, self.least_unsent_bytes(), now)
         self._metrics.connections_unread_closed += self._reset_first(
             rated,
             len(rated) - 1 or int(not unsent.waiting[rated[0][2]].is_leaving(now)),
@@ -212,9 +211,7 @@ class Gateway:
         unhandled, now = self.unhandled, self.monotonic()
         if now < self._look_at_unhandled_from:
             return
-        rated = self._rated(
-            unhandled.waiting, self.least_unhandled_bytes(), lambda one: one.seconds_left(now)
-        )
+        rated = self._rated(unhandled.waiting, self.least_unhandled_bytes(), now)
         self._metrics.connections_unfinished_closed += self._reset_first(
             rated,
             len(rated) - 1,
@@ -230,11 +227,11 @@ class Gateway:
         return self._most_unhandled_bytes / (2 * len(self.unhandled.waiting))
 
     def _rated(
-        self, waiting: Mapping[int, H], least_bytes: float, rate: Callable[[H], float]
+        self, waiting: Mapping[int, Unsent] | Mapping[int, Unhandled], least_bytes: float, now: float
     ) -> list[tuple[float, int, int]]:
-        """What it is rated, what it holds, and the number of each connection that may be reset."""
+        """The seconds that are left, what it holds, and the number of each connection that may be reset."""
         return [
-            (rate(one), one.size_bytes, connection_id)
+            (one.seconds_left(now), one.size_bytes, connection_id)
             for connection_id, one in waiting.items()
             if one.size_bytes >= least_bytes
             and self._connections[connection_id].listener != self._protected_listener
@@ -248,7 +245,7 @@ class Gateway:
         most_bytes: int,
         what: str,
     ) -> int:
-        """Those that are rated highest, until some more than is needed is free; returns how many."""
+        """Those with most seconds left, until some more than is needed is free; returns how many."""
         count = 0
         for _, size, connection_id in nlargest(min(CLOSED_A_TURN, at_most), rated):
             if held.size_bytes <= most_bytes * 63 // 64:
