@@ -14,7 +14,7 @@ from odradek.broker.request import Request
 from odradek.client.receive_buffers import SMALL_FRAME_BYTES
 from odradek.server.connection import MOST_QUESTIONS
 from odradek.server.gateway import LOOK_AGAIN_S
-from odradek.server.unhandled_requests import SPAN_S
+from odradek.server.unhandled_requests import SPAN_S, Unhandled, UnhandledRequests
 from odradek.sim.observed.burden import unhandled_bytes
 from tests.server.door import Door, request
 from tests.server.memory_transport import MemoryTransport, connect
@@ -162,6 +162,57 @@ def test_who_has_stopped_is_known_though_it_has_sent_much(room: Room) -> None:
     assert (stopped.is_closed, slow.is_closed) == (True, False)
 
 
+def test_a_byte_now_and_then_makes_nobody_better_than_who_has_less_and_is_silent_for_a_moment(
+    room: Room,
+) -> None:
+    silent = Peer(room).begin(2 * MIB + 10_000).send(2 * MIB)
+    trickling = Peer(room).begin(FRAME + 10_000).send(FRAME)
+    for _ in range(40):
+        room.now += SPAN_S / 20
+        trickling.send(1)
+    Peer(room).begin().send(FRAME)
+
+    assert (silent.is_closed, trickling.is_closed) == (False, True)
+
+
+def test_who_has_sent_before_a_span_began_and_not_since_is_not_taken_for_slow(room: Room) -> None:
+    room.now = 501 * SPAN_S - 0.5
+    slow = Peer(room).begin(9 * MIB).send(3 * MIB // 2)
+    fast = Peer(room).begin().send(3 * MIB)
+    room.now += 1.0
+    slow.send(MIB // 2)
+    Peer(room).begin(7 * MIB).send(6 * MIB)
+
+    assert (slow.is_closed, fast.is_closed) == (True, False)
+
+
+def test_what_came_with_requests_before_is_not_the_pace_of_the_one_that_has_begun() -> None:
+    old, new = (Unhandled(UnhandledRequests(), number) for number in range(2))
+    old.came(MIB, 1000.0)
+    old.hold(100_000, 0)
+    old.hold(0, 0)
+    for one in (old, new):
+        one.came(1_000, 1000.5)
+        one.hold(1_000, 50_000)
+
+    assert old.seconds_left(1001.0) == new.seconds_left(1001.0) > 0
+
+
+def test_some_more_is_free_than_was_needed_and_so_many_are_reset_in_a_turn(
+    room: Room, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    peers = [Peer(room).begin(40_000).send(30_000) for _ in range(200)]
+    room.gateway._most_unhandled_bytes = most = room.counted - 1
+    room.gateway.end_turn()
+    assert room.counted <= most * 63 // 64
+
+    monkeypatch.setattr("odradek.server.gateway.CLOSED_A_TURN", 3)
+    closed_before = room.closed_count
+    room.gateway._most_unhandled_bytes = most // 4
+    room.gateway.end_turn()
+    assert sum(peer.is_closed for peer in peers) == room.closed_count == closed_before + 3
+
+
 def test_who_has_little_is_not_reset_however_long_it_has_stopped(room: Room) -> None:
     """A producer in a debugger: that would give no room."""
     stopped = Peer(room).begin(2 * MIB).send(MIB)
@@ -210,6 +261,23 @@ def test_a_request_that_has_come_whole_and_has_to_wait_counts(room: Room) -> Non
         assert room.counted == room.held <= MOST
 
     assert room.closed_count == 3
+
+
+def test_who_is_not_read_from_for_requests_that_wait_goes_before_who_sends_slowly(room: Room) -> None:
+    """Else ten questions that wait for minutes would keep whatever comes behind them."""
+    room.decide = lambda request: Park()
+    waiting = Peer(room)
+    for _ in range(MOST_QUESTIONS):
+        waiting.begin(10).send(1_000)
+    waiting.begin().send(FRAME + 1_000)
+    room.now += 10.0
+    slow = Peer(room).begin(3 * MIB).send(2 * MIB)
+    for _ in range(50):
+        room.now += 0.1
+        slow.send(10_000)
+    Peer(room).begin(2 * FRAME).send(2 * FRAME - MIB)
+
+    assert (waiting.is_closed, slow.is_closed) == (True, False)
 
 
 def test_small_requests_that_have_to_wait_count(room: Room) -> None:
