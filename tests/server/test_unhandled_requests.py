@@ -14,7 +14,7 @@ from odradek.broker.request import Request
 from odradek.client.receive_buffers import SMALL_FRAME_BYTES
 from odradek.server.connection import MOST_QUESTIONS
 from odradek.server.gateway import LOOK_AGAIN_S
-from odradek.server.unhandled_requests import SPAN_S, Unhandled, UnhandledRequests
+from odradek.server.unhandled_requests import LEAST_CAME_BYTES, SPAN_S, Unhandled, UnhandledRequests
 from odradek.sim.observed.burden import unhandled_bytes
 from tests.server.door import Door, request
 from tests.server.memory_transport import MemoryTransport, connect
@@ -138,6 +138,20 @@ def test_who_sends_at_the_pace_of_a_slow_line_and_holds_much_goes_first(room: Ro
     assert not slow.is_closed
 
 
+def test_who_sends_a_large_request_slowly_stays_where_others_have_been_silent_for_long(room: Room) -> None:
+    """However little they have, and lack."""
+    silent = [Peer(room).begin(5 * MIB // 4).send(5 * MIB // 4) for _ in range(4)]
+    room.now += 100.0
+    slow = Peer(room).begin(9 * MIB).send(4 * MIB)
+    for _ in range(100):
+        room.now += 0.1
+        slow.send(10_000)
+    Peer(room).begin().send(2 * MIB)
+
+    assert [peer.is_closed for peer in silent].count(True) == room.closed_count == 2
+    assert not slow.is_closed
+
+
 def test_who_has_just_begun_stays_where_others_send_nothing_more(room: Room) -> None:
     stopped = [Peer(room).begin(MIB + 10_000).send(MIB) for _ in range(9)]
     room.now += 5 * SPAN_S
@@ -165,12 +179,12 @@ def test_who_has_stopped_is_known_though_it_has_sent_much(room: Room) -> None:
 def test_a_byte_now_and_then_makes_nobody_better_than_who_has_less_and_is_silent_for_a_moment(
     room: Room,
 ) -> None:
-    silent = Peer(room).begin(2 * MIB + 10_000).send(2 * MIB)
+    silent = Peer(room).begin(7 * MIB // 4 + 10_000).send(7 * MIB // 4)
     trickling = Peer(room).begin(FRAME + 10_000).send(FRAME)
     for _ in range(40):
         room.now += SPAN_S / 20
         trickling.send(1)
-    Peer(room).begin().send(FRAME)
+    Peer(room).begin(2 * FRAME).send(FRAME + MIB)
 
     assert (silent.is_closed, trickling.is_closed) == (False, True)
 
@@ -184,6 +198,21 @@ def test_who_has_sent_before_a_span_began_and_not_since_is_not_taken_for_slow(ro
     Peer(room).begin(7 * MIB).send(6 * MIB)
 
     assert (slow.is_closed, fast.is_closed) == (True, False)
+
+
+def test_how_fast_it_comes_is_seen_over_two_spans_and_of_who_is_silent_since_its_last_byte() -> None:
+    began = 500 * SPAN_S + 0.5
+    one = Unhandled(UnhandledRequests(), 1)
+    one.came(90_000, began)
+    one.hold(90_000, 60_000)
+    assert one.seconds_left(began + 1.0) == 105_000 * 1.0 / (LEAST_CAME_BYTES + 90_000)
+    one.came(10_000, began + SPAN_S)
+    one.hold(100_000, 50_000)
+    assert one.seconds_left(began + SPAN_S + 1.0) == 100_000 * (SPAN_S + 1.0) / (LEAST_CAME_BYTES + 100_000)
+    now = 502 * SPAN_S + 0.5
+    assert one.seconds_left(now) == 100_000 * (SPAN_S + 0.5) / (LEAST_CAME_BYTES + 10_000)
+    now = began + 11 * SPAN_S
+    assert one.seconds_left(now) == 100_000 * 10 * SPAN_S / LEAST_CAME_BYTES
 
 
 def test_what_came_with_requests_before_is_not_the_pace_of_the_one_that_has_begun() -> None:

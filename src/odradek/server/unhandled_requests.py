@@ -36,6 +36,7 @@ class Unhandled:
     __slots__ = (
         "_all",
         "_began_at",
+        "_came_at",
         "_came_before_bytes",
         "_came_bytes",
         "_missing_bytes",
@@ -49,7 +50,7 @@ class Unhandled:
         self.size_bytes = 0
         self._all = unhandled
         self._missing_bytes = 0
-        self._began_at = 0.0
+        self._began_at = self._came_at = 0.0
         self._span = 0  # its number
         self._came_bytes = 0  # in it
         self._came_before_bytes = 0  # in the one before it
@@ -60,6 +61,7 @@ class Unhandled:
             self._began_at = now
             self._came_bytes = self._came_before_bytes = 0
         self._go_on_to(now)
+        self._came_at = now
         self._came_bytes += size_bytes
 
     def hold(self, size_bytes: int, missing_bytes: int) -> None:
@@ -74,7 +76,7 @@ class Unhandled:
         """Until it has come whole, if it goes on as lately; and half as long as what is held would take, for whoever lacks a byte and
         sends nothing would be through at once. Of those who are equally fast the one that has most is still best."""
         self._go_on_to(now)
-        since = max(self._began_at, (self._span - 1) * SPAN_S)
+        since = min(self._came_at, max(self._began_at, (self._span - 1) * SPAN_S))
         came = LEAST_CAME_BYTES + self._came_before_bytes + self._came_bytes
         return (self._missing_bytes + self.size_bytes / 2) * (now - since) / came
 
