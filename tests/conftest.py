@@ -96,7 +96,6 @@ LONGEST_WITH_PROCESSES = (
     "spark/test_letters_in_a_topic.py",  # and with it all that share the session (`tests/one_session.py`)
     "spark/test_object_store.py",
     "spark/test_object_store_jobs.py",
-    "spark/test_later_driver_kills.py",
     "demo/test_run.py",
     "spark/test_driver_kills.py",
     "spark/test_connect.py",
