@@ -168,6 +168,18 @@ def test_sparks_python_takes_pyspark_from_where_it_is_compiled() -> None:
     assert "/somewhere else" in answer.stdout and "pyspark.zip" not in answer.stdout
 
 
+def test_sparks_python_tells_its_version_and_starts_none_for_it(tmp_path: Path) -> None:
+    question = "import sys; print('%d.%d' % sys.version_info[:2])"  # as Spark asks it
+    expected = subprocess.run([sys.executable, "-c", question], capture_output=True, check=True).stdout
+    script = tmp_path / "python3"
+    script.write_text(session._python().read_text().replace(sys.executable, "/nowhere"))
+
+    answer = subprocess.run(["sh", script, "-c", question], capture_output=True, check=True).stdout
+
+    assert answer == expected
+    assert subprocess.run(["sh", script, "-c", f"{question};"], capture_output=True).returncode == 127
+
+
 @pytest.mark.parametrize(
     ("master", "cores", "settings"),
     [
@@ -313,7 +325,7 @@ def test_a_path_with_any_letter_is_one_word_of_the_scripts_that_spark_starts(
     program.chmod(0o755)
     zipped = home / "pyspark.zip"
     environment = {**os.environ, "PYTHONPATH": f"{zipped}:{tmp_path}/*:{zipped}"}
-    more = {"zipped": zipped, "client": home / "client.py", "server": home / "server"}
+    more = {"version": "3.9", "zipped": zipped, "client": home / "client.py", "server": home / "server"}
     for text, arguments, started_with in (
         (
             session._PYTHON,

@@ -54,6 +54,8 @@ exec {java} "$@"
 
 
 _PYTHON = """#!/bin/sh
+# Spark asks for the version again and again; a Python that starts only to tell it costs as much as a fork that works.
+[ "$1" = -c ] && [ "$2" = "import sys; print('%d.%d' % sys.version_info[:2])" ] && echo {version} && exit
 # Spark puts pyspark.zip first on the path. It holds no bytecode, so that each new process would compile pyspark:
 # 0.7 s of a processor instead of 0.2. Installed beside it is the same, compiled. What is imported already is forked.
 kept=
@@ -78,6 +80,13 @@ _ARROW_BYTES = 1 << 20
 # Arrow's Java looks at the borders of its memory for each value that is read: a tenth of what the JVM takes for rows of 100 B. What lies
 # there is written by Arrow itself, in processes of this session.
 _UNCHECKED = ("ARROW_ENABLE_UNSAFE_MEMORY_ACCESS", "true")
+
+# What writes the checkpoints of streams. The one that Spark takes asks a program, `readlink`, what a file is: eighteen times a
+# micro-batch, half of what a small one costs (decision 0077).
+_CHECKPOINTS = {
+    "spark.sql.streaming.checkpointFileManagerClass": "org.apache.spark.sql.execution.streaming.checkpointing."
+    "FileSystemBasedCheckpointFileManager"
+}
 
 
 class NoJava(OdradekError):
@@ -196,8 +205,8 @@ def local_session(
         .config("spark.log.level", "ERROR")
         .config("spark.sql.execution.arrow.maxBytesPerBatch", str(_ARROW_BYTES))
     )
-    sockets = _sockets() if is_local(master) else {}
-    for key, value in (_of_master(master, cores) | sockets | (settings or {})).items():
+    of_local = _sockets() | _CHECKPOINTS if is_local(master) else {}
+    for key, value in (_of_master(master, cores) | of_local | (settings or {})).items():
         builder = builder.config(key, value)
     with _own_interrupt(), _said_into(log), chdir(starts_in) if starts_in is not None else nullcontext():
         session = builder.getOrCreate()
@@ -328,13 +337,20 @@ def _python() -> Path:
         with suppress(OSError):
             atexit.register(_ended, fork_server.start(server, home), os.getpid())
     zipped = home / "python" / "lib" / "pyspark.zip"
-    text = _filled_in(_PYTHON, zipped=zipped, python=sys.executable, client=client, server=server)
+    text = _filled_in(
+        _PYTHON,
+        version="{}.{}".format(*sys.version_info[:2]),
+        zipped=zipped,
+        python=sys.executable,
+        client=client,
+        server=server,
+    )
     return _script("python-", "python3", text)
 
 
-def _filled_in(script: str, **paths: str | Path) -> str:
-    """Each path as one word of a shell, whatever letters it has."""
-    return script.format(**{name: shlex.quote(str(path)) for name, path in paths.items()})
+def _filled_in(script: str, **words: str | Path) -> str:
+    """Each as one word of a shell, whatever letters it has."""
+    return script.format(**{name: shlex.quote(str(word)) for name, word in words.items()})
 
 
 def _ended(server: "subprocess.Popen[bytes]", of: int) -> None:
