@@ -20,7 +20,10 @@ from typing import NamedTuple
 import odradek
 from odradek.model.errors import ConfigurationError, OdradekError
 
-SUFFIXES = (".tar.gz", ".tgz", ".tar")
+# Of a plain .tar Spark unpacks `bin/python` as a file that is no program (SPARK-38632).
+SUFFIXES = (".tar.gz", ".tgz")
+# Wheels are compressed badly by anything: the least effort is enough.
+COMPRESSION = 1
 # What tasks import; the rest of `odradek[spark]` is for the driver, or is the workers' own.
 NEEDED = ("crc32c", "cramjam", "deltalake", "fastavro", "numpy", "pandas", "protobuf", "pyarrow")
 _NAME = re.compile(r"[A-Za-z0-9._-]+")
@@ -51,14 +54,12 @@ class Packed(NamedTuple):
 
 
 def pack(to: Path) -> Packed:
-    """Writes the environment; the name's end says how it is compressed."""
+    """Writes the environment."""
     if not to.name.endswith(SUFFIXES):
         raise ConfigurationError(f"--to {to}: expected a name that ends with {' or '.join(SUFFIXES)}")
     packages = _closure()
     named = [*_own(), *(file for package in packages for file in _files_of(package))]
-    # Wheels are compressed badly by anything: the least effort is enough.
-    mode, how = ("w", {}) if to.suffix == ".tar" else ("w:gz", {"compresslevel": 1})
-    with tarfile.open(to, mode, **how) as archive:  # type: ignore[call-overload]
+    with tarfile.open(to, "w:gz", compresslevel=COMPRESSION) as archive:
         _add(archive, PurePosixPath("bin/python"), _PYTHON.encode(), mode=0o755)
         for name, path in named:
             # Its own time: bytecode beside it is good for that alone.
