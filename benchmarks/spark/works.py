@@ -37,7 +37,7 @@ WRITES_TUNED = {
 KEYS = ("B1", "B2", "B3", "B4", "Q1", "M1", "A0", "A1", "A2", "D1", "D2", "J1", "K1", "K2", "K3", "L1")
 IN_DELTA = ("D1", "D2", "J1")
 QUERIES = 5  # of a few rows, in a run
-BATCH_ROWS = 100
+BATCHES, BATCH_ROWS = 20, 100
 TOPICS, PARTITIONS_EACH = 200, 5
 
 Run = Callable[[Stopwatch], float | None]
@@ -221,21 +221,20 @@ class Works:
         return work._replace(units=1)
 
     def micro_batches(self) -> Work:
-        batches = 20
-        topic = self._filled("batches", topics.noise(100), batches * BATCH_ROWS)
+        topic = self._filled("batches", topics.noise(100), BATCHES * BATCH_ROWS)
 
         def run_of(peer: str) -> Run:
             def run(stopwatch: Stopwatch) -> float:
                 with stopwatch:
                     query = self._streamed(peer, topic, maxOffsetsPerTrigger=str(BATCH_ROWS))
                 done = [p for p in query.recentProgress if p["numInputRows"]]
-                expect(sum(progress["numInputRows"] for progress in done), batches * BATCH_ROWS)
+                expect(sum(progress["numInputRows"] for progress in done), BATCHES * BATCH_ROWS)
                 return statistics.median(p["durationMs"]["triggerExecution"] for p in done[1:])
 
             return run
 
         cell = wait("M1", f"micro-batch of {BATCH_ROWS} records, median", "batch", at_most=1.15)
-        return Work(cell, batches, {peer: run_of(peer) for peer in PEERS})
+        return Work(cell, BATCHES, {peer: run_of(peer) for peer in PEERS})
 
     # Into Delta: ours fused, by delta-rs; theirs by delta-spark -----------------------------------------------
 
