@@ -44,7 +44,7 @@ def test_the_commands_run_as_they_are_printed_also_after_a_store_has_refused_a_t
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """What the store refuses is told in one sentence, and the same line goes on. Spark's checkpoint is written without `readlink`,
-    of which each call costs milliseconds (decision 0077)."""
+    of which each call costs milliseconds (decision 0078)."""
     calls = _note_calls("readlink", tmp_path, monkeypatch)
     topic = make_topic()
     fill(client, topic, 0, VALUES)

@@ -82,7 +82,7 @@ _ARROW_BYTES = 1 << 20
 _UNCHECKED = ("ARROW_ENABLE_UNSAFE_MEMORY_ACCESS", "true")
 
 # What writes the checkpoints of streams. The one that Spark takes asks a program, `readlink`, what a file is: eighteen times a
-# micro-batch, half of what a small one costs (decision 0077).
+# micro-batch, half of what a small one costs (decision 0078).
 _CHECKPOINTS = {
     "spark.sql.streaming.checkpointFileManagerClass": "org.apache.spark.sql.execution.streaming.checkpointing."
     "FileSystemBasedCheckpointFileManager"
