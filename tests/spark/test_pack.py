@@ -163,13 +163,19 @@ def test_a_name_of_another_kind_is_refused(tmp_path: Path, how: object, name: st
     assert not list(tmp_path.iterdir())
 
 
-def test_an_archive_needs_workers_and_has_to_be_there_and_compressed(tmp_path: Path) -> None:
+def test_an_archive_needs_workers_has_to_be_there_and_is_no_plain_tar(tmp_path: Path) -> None:
     job = TablesJob("a:1", ("orders",), "./orders", archive=str(tmp_path / "none.tar.gz"))
     with pytest.raises(ConfigurationError, match="travels to the workers of a --master spark://HOST:PORT"):
         job.check()
     with pytest.raises(ConfigurationError, match="there is no such file; `odradek spark pack` makes one"):
         job._replace(master="spark://a:7077").check()
-    plain = tmp_path / "plain.tar"
-    plain.touch()
-    with pytest.raises(ConfigurationError, match=r"no programs from it; expected .* \.tar\.gz or \.tgz"):
-        job._replace(master="spark://a:7077", archive=str(plain)).check()
+    for name in ("plain.tar", "PLAIN.TAR"):
+        (tmp_path / name).touch()
+        with pytest.raises(
+            ConfigurationError, match=r"from a \.tar that is not compressed Spark unpacks no programs"
+        ):
+            job._replace(master="spark://a:7077", archive=str(tmp_path / name)).check()
+    # Of all others that Spark unpacks the programs are programs.
+    for name in ("a.tar.gz", "a.tgz", "A.TAR.GZ", "a.zip"):
+        (tmp_path / name).touch()
+        job._replace(master="spark://a:7077", archive=str(tmp_path / name)).check()

@@ -20,7 +20,7 @@ from odradek.client.sync import SyncClient
 from odradek.model.counted import counted
 from odradek.model.errors import ConfigurationError, OdradekError
 from odradek.model.ids import TopicPartition
-from odradek.spark import ddl, dead_letters, pack, tables
+from odradek.spark import ddl, dead_letters, tables
 from odradek.spark.arrow_schema import rows_schema
 from odradek.spark.checkpoints import has_begun, starting_offsets
 from odradek.spark.connect import ADDRESS, is_remote, remote_session, shown
@@ -624,10 +624,10 @@ def check_running(job: "Job") -> None:
         raise ConfigurationError(
             f"--archive {job.archive}: there is no such file; `odradek spark pack` makes one"
         )
-    if job.archive and not job.archive.endswith(pack.SUFFIXES):
+    if job.archive.lower().endswith(".tar"):
         raise ConfigurationError(
-            f"--archive {job.archive}: Spark unpacks no programs from it; expected a name that ends with "
-            f"{' or '.join(pack.SUFFIXES)}, as of `odradek spark pack`"
+            f"--archive {job.archive}: from a .tar that is not compressed Spark unpacks no programs (SPARK-38632); "
+            f"compress it by gzip and name it .tar.gz, as `odradek spark pack` does"
         )
     if not _TRIGGER.fullmatch(job.trigger):
         raise ConfigurationError(f"--trigger {job.trigger}: expected a duration as in 500ms, 10s, 5m")
