@@ -11,6 +11,7 @@ import tempfile
 import tomllib
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -25,6 +26,8 @@ from tests.support import SHORT_LIVED_JAVA
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import SparkSession
+
+(CHECKPOINTS,) = session._CHECKPOINTS
 
 
 def a_java(home: Path, version: str) -> Path:
@@ -202,6 +205,42 @@ def test_a_master_elsewhere_finds_the_driver_by_its_own_address(
     master: str, cores: int | str, settings: dict[str, str]
 ) -> None:
     assert session._of_master(master, cores) == settings
+
+
+class Builder:
+    """Of a session that is never started."""
+
+    def __init__(self) -> None:
+        self.settings: dict[str, str] = {}
+
+    def master(self, _: str) -> "Builder":
+        return self
+
+    appName = master
+
+    def config(self, name: str, value: str) -> "Builder":
+        self.settings[name] = value
+        return self
+
+    def getOrCreate(self) -> SimpleNamespace:
+        return SimpleNamespace(sparkContext=SimpleNamespace(setLogLevel=str))
+
+
+@pytest.mark.parametrize(
+    ("master", "more", "is_ours"),
+    [("", {}, True), ("local[4]", {}, True), ("", {CHECKPOINTS: "theirs"}, False), ("yarn", {}, False)],
+)
+def test_what_writes_checkpoints_is_ours_in_a_local_session_that_names_no_other(
+    master: str, more: dict[str, str], is_ours: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    builder = Builder()
+    monkeypatch.setattr(os, "environ", {**os.environ, "JAVA_HOME": str(a_java(tmp_path, "17.0.1"))})
+    monkeypatch.setattr("pyspark.sql.SparkSession", SimpleNamespace(builder=builder))
+
+    session.local_session(master=master, settings=more)
+
+    expected = session._CHECKPOINTS if is_ours else more
+    assert {name: value for name, value in builder.settings.items() if name == CHECKPOINTS} == expected
 
 
 def a_spark(home: Path, version: str) -> str:
