@@ -167,6 +167,9 @@ def local_session(
     (PYSPARK_PYTHON names another) with this package, and the directories of tables and sinks. An `archive` of
     `odradek spark pack` travels to workers that do not have the package.
 
+    `settings` are Spark's, and go before those that are set here. Checkpoints of a local session are written as is right for a
+    directory; decision 0078 tells what to set for one in HDFS or in an object store.
+
     What the JVM and its Python processes say goes into `log`, where one is given: a failed task is 200 lines of Java.
     """
     check_master(master)
