@@ -18,6 +18,7 @@ import pytest
 
 from odradek.client.sync import SyncClient
 from odradek.spark import session
+from odradek.spark.sentence import sentence_of
 from odradek.spark.session import Java, NoJava, find_java
 from odradek.testing.process_cluster import ProcessCluster, free_ports
 from tests.spark.conftest import fill
@@ -241,6 +242,34 @@ def test_what_writes_checkpoints_is_ours_in_a_local_session_that_names_no_other(
 
     expected = session._CHECKPOINTS if is_ours else more
     assert {name: value for name, value in builder.settings.items() if name == CHECKPOINTS} == expected
+
+
+@pytest.mark.spark
+def test_a_checkpoint_that_is_damaged_is_refused_in_a_sentence(spark: "SparkSession", tmp_path: Path) -> None:
+    """The class that Spark takes by itself reads past the checksums (decision 0078)."""
+
+    def take_what_is_there() -> None:
+        rows = spark.readStream.text(str(tmp_path / "in")).writeStream.format("noop")
+        query = rows.option("checkpointLocation", str(tmp_path / "its checkpoint")).trigger(availableNow=True)
+        query.start().awaitTermination()
+
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "0").write_text("a\n")
+    take_what_is_there()
+    planned = tmp_path / "its checkpoint" / "offsets" / "0"
+    whole = planned.read_bytes()
+    planned.write_bytes(whole.replace(b'"logOffset":0', b'"logOffset":1'))
+    assert planned.read_bytes() != whole
+
+    with pytest.raises(Exception, match="Checksum error") as caught:
+        take_what_is_there()
+
+    assert sentence_of(caught.value) == (
+        f"{planned} is not what its checksum {planned.parent}/.0.crc was made of: it is damaged, or somebody has edited it. Put both "
+        f"back as they were; where the edit is meant, delete the checksum"
+    )
+    planned.write_bytes(whole)
+    take_what_is_there()
 
 
 def a_spark(home: Path, version: str) -> str:

@@ -6,6 +6,8 @@ _LAST_LINE = re.compile(r"(?P<where>[\w.]+): (?P<what>.+)")
 _NOT_FOUND = re.compile(r"DATA_SOURCE_NOT_FOUND.*\bodradek")
 # Of who comes second to note where a batch ends, or that it is done.
 _TWO_DRIVERS = re.compile(r"CONCURRENT_STREAM_LOG_UPDATE.*?(\d+)\.")
+# Of Hadoop, whose checksum of a/b is a/.b.crc.
+_DAMAGED = re.compile(r"Checksum error: (?:file:)?(.+?) at \d+ exp: -?\d+ got: ")
 
 
 def is_of_a_dead_jvm(error: BaseException) -> bool:
@@ -33,6 +35,12 @@ def sentence_of(error: BaseException) -> str:
         return (
             f"another driver goes on with the same checkpoint, and has come to batch {two[1]} meanwhile: nothing is lost or doubled; "
             f"let one of them run, and give the other a checkpoint and a name of its own where it is meant to be another job"
+        )
+    if damaged := _DAMAGED.search(str(error)):
+        directory, _, name = damaged[1].rpartition("/")
+        return (
+            f"{damaged[1]} is not what its checksum {directory}/.{name}.crc was made of: it is damaged, or somebody has edited it. Put "
+            f"both back as they were; where the edit is meant, delete the checksum"
         )
     found: list[tuple[str, str]] = []
     is_in_traceback = False
