@@ -143,7 +143,8 @@ class TestOverConnect:
             killed.kill()
             killed.wait(60)
         filled(20)
-        assert run().returncode == 0
+        assert run("--commit-group", "shown").returncode == 0
+        assert committed(client, "shown") == {TopicPartition(topic, 0): 30}
 
         assert sorted(DeltaTable(table).to_pyarrow_table().column("id").to_pylist()) == list(range(30))
         report = verify(str(table), cluster.bootstrap)

@@ -265,8 +265,8 @@ def test_a_checkpoint_that_is_damaged_is_refused_in_a_sentence(spark: "SparkSess
         take_what_is_there()
 
     assert sentence_of(caught.value) == (
-        f"{planned} is not what its checksum {planned.parent}/.0.crc was made of: it is damaged, or somebody has edited it. Put both "
-        f"back as they were; where the edit is meant, delete the checksum"
+        f"{planned} is not what its checksum {planned.parent}/.0.crc was made of: it is damaged or edited, or two drivers have written it "
+        f"at once. Put both back as they were; where the file itself is right, delete the checksum"
     )
     planned.write_bytes(whole)
     take_what_is_there()

@@ -39,8 +39,8 @@ def sentence_of(error: BaseException) -> str:
     if damaged := _DAMAGED.search(str(error)):
         directory, _, name = damaged[1].rpartition("/")
         return (
-            f"{damaged[1]} is not what its checksum {directory}/.{name}.crc was made of: it is damaged, or somebody has edited it. Put "
-            f"both back as they were; where the edit is meant, delete the checksum"
+            f"{damaged[1]} is not what its checksum {directory}/.{name}.crc was made of: it is damaged or edited, or two drivers have "
+            f"written it at once. Put both back as they were; where the file itself is right, delete the checksum"
         )
     found: list[tuple[str, str]] = []
     is_in_traceback = False
