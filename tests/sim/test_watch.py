@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from odradek.model.ids import TopicPartition
+from odradek.model.ids import BrokerId, TopicPartition
 from odradek.sim import run as sim_run
 from odradek.sim.checkers import replicas
 from odradek.sim.checkers.history import Anomaly, History
@@ -138,6 +138,38 @@ def test_what_is_broken_is_told_to_whoever_asks_again(monkeypatch: pytest.Monkey
         monkeypatch.setattr(replicas, "STEP_CHECKS", (broken,))
         watch = Watch(world)
         assert watch.check() == watch.check() != []
+    finally:
+        let_go(world)
+
+
+def test_whoever_goes_on_after_a_find_hears_nothing_of_the_steps_between_that_did_not_happen() -> None:
+    """A scenario takes what was found, and goes on: a leader of whom everybody was told meanwhile was told to everybody."""
+    world = World(0, brokers=3)
+    client = SimClient(world.loop, HOST, world.addresses)
+    orders = TopicPartition("orders", 0)
+    follower, leader = BrokerId(2), BrokerId(3)
+
+    async def create(topic: str) -> None:
+        await client.refresh([])
+        assert await client.create_topic(topic, -1, -1, assignments=[[leader, follower]]) == 0
+
+    try:
+        world.start()
+        world.call(HOST, create("orders"))
+        world.run_for(5.0)
+        watch = Watch(world)
+        assert watch.check() == []
+        world.call(HOST, create("before"))
+        watch.found = [Anomaly("Example", orders, "")]
+        world.brokers[leader].kill()
+        world.run_for(15.0)
+        state = world.view().partitions[orders].stored
+        assert state is not None and state.leader == follower
+        watch.found = []
+        world.brokers[leader].start()
+        world.run_for(5.0)
+        world.call(HOST, create("after"))
+        assert (watch.found, watch.check()) == ([], [])
     finally:
         let_go(world)
 

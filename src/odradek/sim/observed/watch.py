@@ -179,6 +179,8 @@ class Watch:
         return found
 
     def _controller_stepped(self, broker: SimBroker, event: Any, effects: Any) -> None:
+        # Their memory is of every step, also of those at which nothing more is looked for.
+        promises = self._kept_promises(broker, event, effects)
         if self.found:
             return
         is_at_rest = not (effects.writes or effects.follow_up)
@@ -190,7 +192,7 @@ class Watch:
             or self._zxid != self.world.store.ensemble.tree.zxid
         ):
             found += self.check(after_a_step=True)
-        found += self._kept_promises(broker, event, effects)
+        found += promises
         if is_at_rest:
             found += self._quiescent_controller(broker)
         if found:
