@@ -2,6 +2,7 @@
 
 import pytest
 
+from odradek.advisor.what_if import context_of, stored
 from odradek.advisor.what_if_steps import (
     CatchUp,
     Configure,
@@ -115,6 +116,31 @@ def test_a_broker_that_was_shut_down_in_order_comes_back_with_all_it_held_and_on
     killed_since = [*orderly[:1], Start(ids(3)), Kill(ids(3)), *orderly[1:]]
     for steps in (killed, killed_since):
         assert verdicts(ask(world.context, steps)[0][-1]) == {"t-0": "stays offline"}
+
+
+def test_when_nobody_is_left_nothing_is_decided_and_whoever_comes_begins_with_what_is_stored() -> None:
+    world = three("t", [2, 3, 1], [3])
+    (died,), after = ask(world.context, [Kill(ids(1, 2, 3))])
+    assert verdicts(died) == {"t-0": "goes offline", "t-1": "goes offline"}
+    assert after.leadership(tp("t-0")) == world.context.leadership(tp("t-0")), "and no ISR shrinks"
+    for broker in ids(1, 2):
+        (_, came), then = ask(
+            world.context, [Kill(ids(1, 2, 3)), Start((broker,))], stopped_in_order=(broker,)
+        )
+        assert verdicts(came) == {"t-0": "comes online", "t-1": "stays offline"}
+        assert then.leadership(tp("t-0")).isr == (broker,)  # type: ignore[union-attr]
+    (_, _, came), _ = ask(
+        world.context, [Kill(ids(1, 2)), Kill(ids(3)), Start(ids(2))], stopped_in_order=ids(2)
+    )
+    assert verdicts(came) == {"t-0": "stays offline", "t-1": "stays offline"}, "as 3 was the last to die"
+
+
+def test_a_cluster_in_which_no_broker_runs_has_what_is_stored() -> None:
+    world = three("t", [2, 3, 1])
+    context = context_of(stored(world.context))
+    assert context.leadership(tp("t-0")) == world.context.leadership(tp("t-0"))
+    (came,), _ = ask(context, [Start(ids(3))], stopped_in_order=ids(3))
+    assert [(o.verdict, o.leader_after) for o in came.outcomes] == [("comes online", 3)]
 
 
 @pytest.mark.parametrize(

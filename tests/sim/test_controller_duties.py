@@ -108,6 +108,8 @@ def back(epoch: int, clean_epoch: int = -1) -> dict[str, Any]:
 # Broker 1 was the last of the ISR and leads again, in another life.
 LAST = {"leaderships": {T: state(3, leader=-1, isr=(1,), elr=(3,))}}
 LEADS = {"leaderships": {T: state(4, leader=1, isr=(1,), recovery=1)}}
+# Of two that were in sync only broker 1 has been in another life since.
+TWO_LAST = {"leaderships": {T: state(3, leader=-1, isr=(1, 2))}}
 BACK = {"brokers": {b: SimpleNamespace(epoch=10 * b + (b == 1), clean_epoch=-1) for b in (1, 2, 3)}}
 LEFT = {"last_epochs": {}, "brokers": GONE, "assignments": {T: ReplicaAssignment((ONE, TWO))}}
 COULD_NOT: Any = {"replica_state_overrides": {T: {ONE: INELIGIBLE}}}
@@ -159,6 +161,10 @@ BAD: dict[str, tuple[str, list[tuple[Any, tuple[Any, ...]]]]] = {
     "it has, and nobody else was eligible": (
         "UncleanIsTold",
         [({"leaderships": {T: state(3, leader=-1, isr=(1,))}}, ()), (LEADS | BACK, ALL)],
+    ),
+    "one of two of the ISR is, and the other has not been away": (
+        "UncleanIsTold",
+        [(TWO_LAST, ()), (LEADS | BACK, ALL)],
     ),
     "somebody from outside leads, and nothing is said": (
         "UncleanIsTold",
@@ -289,6 +295,14 @@ GOOD: dict[str, list[tuple[Any, tuple[Any, ...]]]] = {
     "the last of the ISR is, beside somebody who is eligible and away": [
         (LAST, ()),
         (LEADS | BACK, ALL),
+    ],
+    "nor is it of one of two that were away": [
+        (TWO_LAST, ()),
+        (
+            LEADS
+            | {"brokers": {b: SimpleNamespace(epoch=10 * b + (b < 3), clean_epoch=-1) for b in (1, 2, 3)}},
+            ALL,
+        ),
     ],
     "an unclean election that is told": [
         (ALONE, ()),

@@ -16,7 +16,7 @@ from odradek.advisor.roll_plan import roll_plan
 from odradek.advisor.shutdown_impact import shutdown_impact
 from odradek.advisor.what_if import PartitionOutcome, WhatIf, context_of, what_if
 from odradek.advisor.what_if_steps import Elect, Kill, ShutDown, Step, ask
-from odradek.controller.context import ControllerContext
+from odradek.controller.context import ControllerContext, ControllerSettings
 from odradek.model.cluster import LeaderAndIsr
 from odradek.model.facts import MetadataLoaded
 from odradek.model.ids import NO_LEADER, BrokerId, TopicPartition
@@ -171,8 +171,16 @@ class Cluster:
         self.stage._until(lambda: self.memory() is not None, "a controller has seen who is there")
         return self.read(context_of)
 
-    def read(self, made: Callable[..., ControllerContext]) -> ControllerContext:
-        """As `--store` has it."""
+    @property
+    def settings(self) -> ControllerSettings:
+        memory = self.memory()
+        assert memory is not None
+        return memory.settings
+
+    def read(
+        self, made: Callable[..., ControllerContext], settings: ControllerSettings | None = None
+    ) -> ControllerContext:
+        """As `--store` has it. `settings`: of the last controller, where there is none."""
         link = self.stage.world.store.link_for(Host("question", 777))
 
         async def read() -> MetadataLoaded:
@@ -183,9 +191,9 @@ class Cluster:
                 await session.close()
 
         memory = self.memory()
-        assert memory is not None
         snapshot = self.stage.world.call(link.host, read())
-        return made(snapshot, memory.settings, controller=memory.broker)
+        controller = None if memory is None else memory.broker
+        return made(snapshot, settings or self.settings, controller=controller)
 
 
 @contextmanager
@@ -238,17 +246,17 @@ def drawn(found: Cluster) -> tuple[Asked, Callable[[], object]]:
     return steps(*one_by_one), stop_each
 
 
-def differs(found: Cluster, outcome: PartitionOutcome, *, is_unclean: bool) -> str | None:
-    """Replicas that have caught up by now may be in the ISR besides; and with them a reassignment may have gone on."""
+def differs(
+    found: Cluster, outcome: PartitionOutcome, asked_of: ControllerContext, *, is_unclean: bool
+) -> str | None:
+    """Replicas that have caught up by now may be in the ISR besides; and with them a reassignment that was under way may have gone on."""
     where, state = outcome.topic_partition, found.state(outcome.topic_partition)
     more = set(state.isr) - set(outcome.isr_after)
-    moves = found.replicas(where)
-    wanted = {outcome.leader_after, *outcome.may_lead}
-    if found.leader(where) not in wanted and not (
-        more and found.leader(where) in more | set(outcome.isr_after)
-    ):
+    moves, wanted = found.replicas(where), {outcome.leader_after, *outcome.may_lead}
+    has_moved = where in asked_of.reassignments and bool(more)
+    if found.leader(where) not in wanted and not (has_moved and found.leader(where) in state.isr):
         return f"led by {state.leader}, not {sorted(wanted)}"
-    if not more and not is_unclean and not {*outcome.isr_after} - found.cut_off(where) <= {*state.isr}:
+    if not has_moved and not is_unclean and not {*outcome.isr_after} - found.cut_off(where) <= {*state.isr}:
         return f"ISR {state.isr}, not {outcome.isr_after}"
     if not more <= {*found.live} & {*moves}:
         return f"ISR {state.isr} of replicas {moves}"
@@ -272,13 +280,34 @@ def test_what_if_is_what_whole_brokers_then_do(seed: int) -> None:
             found.run(0.03)
             after = found.settled()
             for where, outcome in last.items():
-                assert (differs(found, outcome, is_unclean=where in unclean), outcome) == (None, outcome)
+                difference = differs(found, outcome, context, is_unclean=where in unclean)
+                assert (difference, outcome) == (None, outcome)
             for where in set(found.partitions) - last.keys():
                 state, known = found.state(where), context.leadership(where)
                 assert known is not None and state.leader == known.leader
                 assert {*known.isr} - found.cut_off(where) <= {*state.isr}
             refuses_or_loses(found, after, unclean)
             found.produce()
+            found.run(found.random.choice([0.1, 2.0]))
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_what_if_a_broker_comes_when_nobody_is_left_is_what_it_then_does(seed: int) -> None:
+    """All died at once, and no controller has decided anything of it. Whoever comes may have lost records, or proves that it has not."""
+    with cluster(seed) as found:
+        found.settled()
+        settings = found.settings
+        found.end("kill", *found.live)
+        while found.dead:
+            comes = BrokerId(found.random.choice(found.dead))
+            context = found.read(context_of, settings)
+            asked = what_if(context, start=[comes], stopped_in_order=comes in found.lost_nothing)
+            found.does(f"start {comes}")
+            found.run(0.03)
+            found.settled()
+            for outcome in asked.outcomes:
+                difference = differs(found, outcome, context, is_unclean=outcome.is_unclean)
+                assert (difference, outcome) == (None, outcome)
             found.run(found.random.choice([0.1, 2.0]))
 
 

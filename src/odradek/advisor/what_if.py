@@ -11,11 +11,11 @@ from odradek.controller.context import ControllerContext, ControllerSettings
 from odradek.controller.core import ControllerCore
 from odradek.controller.effects import StateChange
 from odradek.controller.events import Elected, Event, LeaderAndIsrAnswered, Tick
-from odradek.controller.failover import newest_controller_epoch
+from odradek.controller.failover import load_context, newest_controller_epoch
 from odradek.controller.settle import settle
-from odradek.model.cluster import BrokerRegistration, LeaderAndIsr
+from odradek.model.cluster import BrokerRegistration, LeaderAndIsr, TopicConfig
 from odradek.model.error_codes import ErrorCode
-from odradek.model.facts import BrokersChanged, MetadataLoaded
+from odradek.model.facts import BrokersChanged, MetadataLoaded, TopicAssignment, UnreadableNode
 from odradek.model.ids import (
     NO_LEADER,
     UNKNOWN_BROKER_EPOCH,
@@ -24,7 +24,7 @@ from odradek.model.ids import (
     ControllerEpoch,
     TopicPartition,
 )
-from odradek.model.values import dataclass
+from odradek.model.values import dataclass, replace
 
 NOBODY: Mapping[TopicPartition, tuple[BrokerId, ...]] = {}
 
@@ -138,14 +138,22 @@ def advance(
     question: str,
     settings: ControllerSettings | None = None,
 ) -> tuple[WhatIf, ControllerContext]:
-    """The same, with the context as it is afterwards, for the question that follows."""
+    """The same, with the context as it is afterwards, for the question that follows.
+
+    Where no broker is left there is no controller: what is stored stays as it is until a broker comes, who begins with it.
+    """
     core = ControllerCore(settings or context.settings)
     core.context = context.fork()
     changes: list[StateChange] = []
     in_doubt: dict[TopicPartition, tuple[BrokerId, ...]] = {}
     for event in events:
-        effects = settle(core, event, now_ms=0)
-        changes.extend(effects.changes)
+        if isinstance(event, BrokersChanged) and core.context is not None:
+            if not event.brokers:
+                core.context = _left_alone(core.context)
+                continue
+            if not core.context.brokers:
+                event = _taken_over(core.context, event.brokers)
+        changes.extend(settle(core, event, now_ms=0).changes)
     while core.context is not None and core.context.polls:
         # Candidates cannot be asked in a question: decide as if none had answered.
         in_doubt |= {tp: poll.asked for tp, poll in core.context.polls.items() if not poll.may_lose}
@@ -190,7 +198,8 @@ def context_of(
     controller: BrokerId | None = None,
     offline_directories: Mapping[BrokerId, Collection[TopicPartition]] | None = None,
 ) -> ControllerContext:
-    """A context for questions about a cluster one is not the controller of: one's own or anybody's.
+    """A context for questions about a cluster one is not the controller of: one's own or anybody's. While no broker runs there is
+    nobody who would decide anything.
 
     `offline_directories`: replicas that a live broker has lost with a log directory. No node names them; a controller
     hears of them when it tells their brokers what they have.
@@ -198,14 +207,54 @@ def context_of(
     core = ControllerCore(settings)
     newest, _ = newest_controller_epoch(snapshot.states)
     live = {r.broker_id: r.epoch for r in snapshot.brokers}
-    me = controller if controller in live and controller is not None else min(live, default=BrokerId(-1))
-    settle(core, Elected(me, ControllerEpoch(max(newest, 0)), 0, snapshot), now_ms=0)
+    me = controller if controller in live and controller is not None else min(live, default=NO_LEADER)
+    elected = Elected(me, ControllerEpoch(max(newest, 0)), 0, snapshot)
+    if not live:
+        return load_context(elected, core.settings)
+    settle(core, elected, now_ms=0)
     failed = offline_directories or {}
     for broker in sorted(failed.keys() & live.keys()):
         lost = dict.fromkeys(sorted(failed[broker]), ErrorCode.KAFKA_STORAGE_ERROR)
         settle(core, LeaderAndIsrAnswered(broker, live[broker], ErrorCode.NONE, lost, ()), now_ms=0)
     assert core.context is not None, "a snapshot without a later controller cannot make us resign"
     return core.context
+
+
+def _left_alone(context: ControllerContext) -> ControllerContext:
+    """The last brokers are gone at once, or the last one is."""
+    elected = Elected(NO_LEADER, context.controller_epoch, context.epoch_version, stored(context))
+    alone = load_context(elected, context.settings)
+    alone.last_epochs |= {broker: r.epoch for broker, r in context.brokers.items()}
+    return alone
+
+
+def _taken_over(context: ControllerContext, brokers: tuple[BrokerRegistration, ...]) -> Elected:
+    epoch = ControllerEpoch(context.controller_epoch + 1)
+    first = min(registration.broker_id for registration in brokers)
+    return Elected(first, epoch, context.epoch_version, replace(stored(context), brokers=brokers))
+
+
+def stored(context: ControllerContext) -> MetadataLoaded:
+    """What a controller would read while no broker is registered."""
+    topics = []
+    for name, topic in sorted(context.topics.items()):
+        partitions = {tp.partition: context.stored_assignment(tp) for tp in context.partitions_of(name)}
+        topics.append(TopicAssignment(name, topic.topic_id, partitions, topic.version))
+    unreadable = []
+    for name, why in sorted(context.out_of_service.items()):
+        path, _, reason = why.partition(": ")
+        unreadable.append(UnreadableNode(path, reason, name))
+    return MetadataLoaded(
+        brokers=(),
+        topics=tuple(topics),
+        states=context.leaderships,
+        topic_configs={name: TopicConfig(dict(config)) for name, config in context.topic_configs.items()},
+        broker_configs=context.broker_configs,
+        delete_topics=tuple(sorted(context.topics_to_delete)),
+        unreadable=tuple(unreadable),
+        producer_ids=context.producer_ids,
+        pending_deletions=context.pending_deletions,
+    )
 
 
 def _outcome(
@@ -266,7 +315,7 @@ def returned(
 ) -> BrokerRegistration:
     """A registration for a broker that is away: a fresh epoch, endpoints nobody dials in a question."""
     known = context.brokers.get(broker)
-    newest = max((r.epoch for r in context.brokers.values()), default=0)
+    newest = max((*(r.epoch for r in context.brokers.values()), *context.last_epochs.values()), default=0)
     endpoints = known.endpoints if known is not None else ()
     clean_epoch = (
         context.last_epochs.get(broker, BrokerEpoch(0)) if stopped_in_order else UNKNOWN_BROKER_EPOCH

@@ -214,8 +214,8 @@ class ControllerDuties:
         self, context: ControllerContext, changed: Mapping[TopicPartition, StoredPartitionState | None]
     ) -> Iterator[Anomaly]:
         """UncleanIsTold: the state says that records may be lost if, and only if, who leads anew was neither in the ISR nor eligible. Who
-        has just come back may have been so in its former life: eligible, or the last of an ISR beside which somebody else is; so may be
-        who is in doubt since."""
+        has just come back may have been so in its former life: eligible, or of an ISR that was away as a whole, and was not of one alone
+        with nobody eligible beside it; so may be who is in doubt since."""
         for partition, before in changed.items():
             if before is None:
                 continue
@@ -224,13 +224,17 @@ class ControllerDuties:
                 continue
             is_unclean = now.leader not in (*was.isr, *was.elr)
             is_told = now.leader_recovery_state > was.leader_recovery_state
-            registration = context.brokers.get(now.leader)
-            came_back = registration is not None and self._there.get(now.leader) != registration.epoch
-            was_last = was.isr == (now.leader,) and bool(was.elr)
+            stayed = {
+                b for b, registration in context.brokers.items() if self._there.get(b) == registration.epoch
+            }
+            came_back = now.leader in context.brokers.keys() - stayed
+            is_in_doubt = (
+                now.leader in was.isr and len({*was.isr, *was.elr}) > 1 and stayed.isdisjoint(was.isr)
+            )
             # All of the ISR may have lost records, and so may it.
             if now.leader in was.last_known_elr and set(was.isr) <= set(was.last_known_elr):
                 continue
-            if is_told and came_back and (now.leader in was.elr or was_last):
+            if is_told and came_back and (now.leader in was.elr or is_in_doubt):
                 continue
             if (is_unclean and not now.leader_recovery_state) or (is_told and not is_unclean):
                 yield Anomaly(
