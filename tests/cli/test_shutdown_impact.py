@@ -12,6 +12,7 @@ import pytest
 from odradek.advisor.roll_plan import roll_plan
 from odradek.advisor.shutdown_impact import shutdown_impact as impact_of
 from odradek.cli import roll_plan as roll_plan_module
+from odradek.cli import sources
 from odradek.cli.roll_plan import show as show_roll
 from odradek.cli.shutdown_impact import show
 from odradek.model.ids import BrokerId, TopicPartition
@@ -51,6 +52,43 @@ def test_scripts_that_hold_the_former_name_of_the_verb_go_on(shell: Shell) -> No
     assert shell("shutdown-quote", "--broker", 4) == shell("shutdown-impact", "--broker", 4)
     code, out, _ = shell("--help", offline=True)
     assert code == 0 and "shutdown-impact" in out and "shutdown-quote" not in out
+
+
+HANGS = "not known: whether broker 4 lives, which is taken for granted: it hangs; odradek what-if --kill 4 says what follows if it does not"
+
+
+@pytest.mark.usefixtures("topics")
+def test_no_promise_counts_on_a_broker_that_gives_no_answer(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is registered, and so in every ISR."""
+    verbs = (("shutdown-impact", "--broker", 1), ("roll", "plan", "--survive", 0, "--broker", 1))
+    verbs += (("what-if", "--kill", 1, "--start", 1, "--catch-up"),)
+    for verb in verbs:
+        code, out, _ = shell(*verb)
+        assert (code, "not known" in out) == (0, False), out
+    monkeypatch.setattr(sources, "silent_brokers", lambda *_: {4: "it hangs"})
+    for verb, says in zip(
+        verbs,
+        (
+            "not known to be safe: ",
+            "if nothing else dies, as long as broker 4 lives.",
+            "not known to be safe",
+        ),
+        strict=True,
+    ):
+        code, out, _ = shell(*verb)
+        assert code == 1 and says in out and HANGS in out.splitlines(), out
+        assert HANGS.removeprefix("not known: ") in shell.json(*verb)["unknown"]
+    # It is not counted on where it is what stops, restarts or dies itself, or has no replica.
+    for verb in (("shutdown-impact", "--broker", 4), ("roll", "plan", "--survive", 0, "--broker", 4)):
+        code, out, _ = shell(*verb)
+        assert (code, HANGS in out) == (0, False), out
+    for verb in (("what-if", "--kill", 4), ("shutdown-impact", "--broker", 3)):
+        assert HANGS not in shell(*verb)[1]
+    assert HANGS in shell("reassign", "plan", "--drain", 3)[1]
+    monkeypatch.setattr(sources, "silent_brokers", lambda *_: {2: "it hangs"})
+    assert "it hangs" not in shell("what-if", "--kill", 2)[1], "s3-0 is offline then, and needs it"
 
 
 @pytest.mark.usefixtures("topics")

@@ -1,7 +1,8 @@
 """`odradek roll plan`: an order for restarting brokers with its certificate, or the counter-example.
 
 The certificate is checked before it is shown: the controller's own step is asked about every moment in it, with
-every further death it claims to survive. In a large cluster that takes minutes, and is done with --check. Exit code 0 for a plan that holds, 1 when there is none.
+every further death it claims to survive. In a large cluster that takes minutes, and is done with --check. Exit code 0 for a plan that holds, 1
+when there is none, or when it counts on a broker that gives no answer.
 """
 
 import sys
@@ -13,6 +14,7 @@ import click
 
 from odradek.cli.broker_lists import live_brokers
 from odradek.cli.output import fail, json_option, print_json, print_table
+from odradek.cli.silent_brokers import if_they_live
 from odradek.cli.sources import open_source, source_options
 from odradek.model.counted import counted, first_of
 
@@ -72,12 +74,16 @@ def plan(
     wrong = check(context, found) if checked else []
     if wrong:  # no assert: what says `checked` is checked under `python -O` as well
         raise AssertionError(f"the certificate does not hold: {wrong[0]}")
+    # Who restarts in the only step is counted on by nobody.
+    counted_on = set(context.brokers).difference(*(found.batches[:1] if len(found.batches) == 1 else ()))
+    doubted = sorted(source.silent.keys() & counted_on)
+    unknown = source.not_known(counted_on)
     frail = [str(where) for where in fragile(context)] if found.is_safe and survive else []
     if as_json:
         report = {**found.as_json(), "checked": checked, "lost_by_one_death_anyway": frail}
-        print_json({**report, "unknown": list(source.unknown)})
+        print_json({**report, "unknown": unknown})
     else:
-        show(found, context, source.controller, brokers)
+        show(found, context, source.controller, brokers, doubted)
         if checked:
             print(
                 "The certificate was checked with the controller's own step, moment by moment; --json has it whole."
@@ -88,14 +94,19 @@ def plan(
             )
         if frail:
             print(f"not covered, one death takes them offline anyway: {first_of(frail, SHOWN_EXAMPLES)}")
-        for note in source.unknown:
+        for note in unknown:
             print(f"not known: {note}")
-    sys.exit(0 if found.is_safe else 1)
+    sys.exit(0 if found.is_safe and not doubted else 1)
 
 
 def show(
-    found: "RollPlan", context: "ControllerContext", controller: int | None, restarted: Collection["BrokerId"]
+    found: "RollPlan",
+    context: "ControllerContext",
+    controller: int | None,
+    restarted: Collection["BrokerId"],
+    doubted: Collection[int] = (),
 ) -> None:
+    """`doubted`: who is counted on and gives no answer."""
     extra = "even if one more broker dies at the worst moment" if found.survives else "if nothing else dies"
     if not found.is_safe:
         examples = found.counter_examples
@@ -119,7 +130,7 @@ def show(
     steps = len(found.batches)
     print(
         f"{counted(steps, 'step')}; wait for full ISRs between two. "
-        f"Nothing goes offline and nothing acknowledged is lost, {extra}."
+        f"Nothing goes offline and nothing acknowledged is lost, {extra}{if_they_live(doubted)}."
     )
     print_table(
         ("step", "restart", "refuse acks=all", "refuse acks=all if one dies", ""),

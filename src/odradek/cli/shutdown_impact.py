@@ -1,12 +1,13 @@
 """`odradek shutdown-impact --broker N`: what taking brokers down would cost, before anybody takes them down.
 
 Exit code 0 when nothing goes offline, nothing is led by a replica that was not in sync, and nothing falls under
-min.insync.replicas, else 1.
+min.insync.replicas, and no broker is counted on that gives no answer, else 1.
 """
 
 import json
 import shlex
 import sys
+from collections.abc import Collection
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,11 +15,14 @@ import click
 
 from odradek.cli.broker_lists import broker_ids, live_brokers
 from odradek.cli.output import json_option, print_json, print_table
+from odradek.cli.silent_brokers import if_they_live
 from odradek.cli.sources import open_source, source_options
 from odradek.model.counted import counted
 
 if TYPE_CHECKING:
     from odradek.advisor.shutdown_impact import ShutdownImpact
+    from odradek.controller.context import ControllerContext
+    from odradek.model.ids import BrokerId
 
 SHOWN_PARTITIONS = 20
 
@@ -50,7 +54,11 @@ def shutdown_impact(
     broker_ids(texts, "--broker")  # refused before anybody is asked
     source = open_source(bootstrap=bootstrap, place=place, journal=journal, at=at)
     context = source.decided()
-    impact = impact_of(context, live_brokers(context, texts, "--broker", "stop"))
+    leaving = live_brokers(context, texts, "--broker", "stop")
+    impact = impact_of(context, leaving)
+    counted_on = in_sync_with(context, leaving)
+    doubted = sorted(source.silent.keys() & counted_on)
+    unknown = source.not_known(counted_on)
     if out is not None:
         out.write_text(json.dumps(proposal(impact.remedy), indent=1) + "\n", encoding="utf-8")
     if as_json:
@@ -59,24 +67,34 @@ def shutdown_impact(
             {
                 **impact.as_json(),
                 "refused_by": refusals,
-                "unknown": list(source.unknown),
+                "unknown": unknown,
                 "source": source.where,
             }
         )
     else:
-        show(impact)
-        for note in source.unknown:
+        show(impact, doubted)
+        for note in unknown:
             print(f"not known: {note}")
         if out is not None and impact.remedy:
             print(f"the remedy is in {out}: odradek reassign apply {shlex.quote(str(out))}")
-    sys.exit(0 if impact.is_safe else 1)
+    sys.exit(0 if impact.is_safe and not doubted else 1)
 
 
-def show(impact: "ShutdownImpact") -> None:
+def in_sync_with(context: "ControllerContext", leaving: "Collection[BrokerId]") -> "set[BrokerId]":
+    """Who else is in sync where these brokers have replicas."""
+    found: set[BrokerId] = set()
+    for where in set().union(*(context.partitions_on.get(broker, set()) for broker in leaving)):
+        state = context.leadership(where)
+        found.update(() if state is None else state.isr)
+    return found.difference(leaving)
+
+
+def show(impact: "ShutdownImpact", doubted: "Collection[int]" = ()) -> None:
+    """`doubted`: who is counted on and gives no answer."""
     from odradek.advisor.shutdown_impact import once_in_sync
 
     who = f"broker{'s' if len(impact.brokers) > 1 else ''} {','.join(map(str, impact.brokers))}"
-    print(f"Stopping {who}: {headline(impact)}")
+    print(f"Stopping {who}: {headline(impact, doubted)}")
     verdicts = (
         ("exactly min ISR left", impact.lands_on_min_isr),
         ("refuses acks=all", impact.falls_under_min_isr),
@@ -115,7 +133,7 @@ def show(impact: "ShutdownImpact") -> None:
             print(f"and {len(sentences) - SHOWN_PARTITIONS} more of them; --json lists all")
 
 
-def headline(impact: "ShutdownImpact") -> str:
+def headline(impact: "ShutdownImpact", doubted: "Collection[int]") -> str:
     offline, under = len(impact.goes_offline), len(impact.falls_under_min_isr)
     bad = []
     if offline:
@@ -131,6 +149,8 @@ def headline(impact: "ShutdownImpact") -> str:
     if bad:
         return f"{'; '.join(bad)}; {moves}."
     edge = f", exactly min ISR left in {len(impact.lands_on_min_isr)}" if impact.lands_on_min_isr else ""
+    if doubted:
+        return f"not known to be safe: nothing goes offline{if_they_live(doubted)}; {moves}{edge}."
     return f"safe: nothing goes offline; {moves}{edge}."
 
 

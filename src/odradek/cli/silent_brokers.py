@@ -26,5 +26,22 @@ def silent_brokers(client: "SyncClient", brokers: Iterable[int]) -> dict[int, st
     return {broker: why.removeprefix(f"broker {broker}: ") for broker, why in silent.items()}
 
 
+def taken_to_live(broker: int, why: str) -> str:
+    """Of one that a prediction counts on."""
+    return (
+        f"whether broker {broker} lives, which is taken for granted: {why}; odradek what-if --kill {broker} says what follows if it "
+        "does not"
+    )
+
+
+def if_they_live(brokers: Iterable[int]) -> str:
+    """The end of a promise that counts on these."""
+    named = [*map(str, brokers)]
+    if not named:
+        return ""
+    who = f"broker {named[0]} lives" if len(named) == 1 else f"brokers {', '.join(named)} live"
+    return f", as long as {who}"
+
+
 def not_known_to_live(broker: int, why: str) -> str:
     return f"whether broker {broker} lives: {why}; {REMEDY.format(broker)}"

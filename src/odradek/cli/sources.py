@@ -7,7 +7,7 @@
 What such a source cannot know is said in `unknown`, one sentence each.
 """
 
-from collections.abc import Callable, Coroutine, Mapping, Sequence, Set
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from itertools import takewhile
 from pathlib import Path
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from odradek.cli.output import Failed, bootstrap_option, fail
-from odradek.cli.silent_brokers import silent_brokers
+from odradek.cli.silent_brokers import silent_brokers, taken_to_live
 from odradek.model.counted import first_of
 
 if TYPE_CHECKING:
@@ -72,6 +72,16 @@ class Source:
         for broker, partitions in self.offline_directories.items():
             context.offline_directories[BrokerId(broker)] = partitions
         return context
+
+    def not_known(self, counted_on: Iterable[int]) -> list[str]:
+        """What an answer leaves open that counts on these brokers."""
+        return [
+            *(
+                taken_to_live(broker, self.silent[broker])
+                for broker in sorted(self.silent.keys() & {*counted_on})
+            ),
+            *self.unknown,
+        ]
 
     def decided(self) -> "ControllerContext":
         """A controller has taken over: for "what if"."""

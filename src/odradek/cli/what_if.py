@@ -2,7 +2,7 @@
 
 Steps are taken in the order they are written. Each is asked of the cluster the one before left behind; a broker that
 was started is in sync only after `--catch-up`. Exit code 0 when after the last step every partition asked about
-accepts acks=all, else 1.
+accepts acks=all, and no broker is counted on that gives no answer, else 1.
 """
 
 import sys
@@ -100,10 +100,16 @@ def what_if(
         fail(str(error))
     unknown_ends = how_they_ended(context, steps, answers)
     successor = next_controller(source.controller, alive, steps)
-    safe = not still_bad(answers)
-    moved = coordinators_moved(answers, bootstrap if place is None and journal is None else None)
+    led = [outcome for outcome in at_the_end(answers).values() if outcome.leader_after >= 0]
+    counted_on = {broker for outcome in led for broker in outcome.isr_after}
+    is_known = source.silent.keys().isdisjoint(counted_on)
+    is_well = not still_bad(answers)
+    safe = is_well and is_known
+    left_open = [*unknown_ends, *source.not_known(counted_on)]
+    is_live = place is None and journal is None
+    moved = coordinators_moved(answers, source.answering if is_live else None)
     if as_json:
-        about = {"source": source.where, "unknown": [*unknown_ends, *source.unknown]}
+        about = {"source": source.where, "unknown": left_open}
         print_json(
             {
                 **as_dict(answers, successor is not None, safe),
@@ -116,10 +122,16 @@ def what_if(
         for line in sentences(moved):
             print(line)
         if len(answers) > 1:
-            print(f"at the end: {'every partition asked about accepts acks=all' if safe else 'not safe'}")
-        for note in (*unknown_ends, *source.unknown):
+            print(f"at the end: {at_last(is_well=is_well, is_known=is_known)}")
+        for note in left_open:
             print(f"not known: {note}")
     sys.exit(0 if safe else 1)
+
+
+def at_last(*, is_well: bool, is_known: bool) -> str:
+    if not is_well:
+        return "not safe"
+    return "every partition asked about accepts acks=all" if is_known else "not known to be safe"
 
 
 def how_they_ended(

@@ -88,8 +88,8 @@ def plan(
     except ValueError as error:
         fail(str(error))
     is_live = place is None and journal is None
-    unknown = list(source.unknown)
-    sizes = sizes_of(bootstrap, found, unknown) if is_live and found.moves else {}
+    unknown = source.not_known(source.silent.keys() - goal.drain)
+    sizes = sizes_of(source.answering, found, unknown) if is_live and found.moves else {}
     if rollback is not None:
         check_way_back(rollback, found.rollback, "nothing was written")
     if out is not None:
