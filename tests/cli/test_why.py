@@ -97,6 +97,34 @@ def test_a_leader_that_is_registered_and_does_not_answer_does_not_lead_well(
         assert f"not known: whether broker {victim} lives: " in out
 
 
+def test_that_clients_are_not_told_who_is_eligible_is_said_where_it_counts(
+    start_cluster: Callable[..., Any],
+) -> None:
+    """One that was in sync when the ISR became too small has all that was acknowledged, and leads as soon as it comes."""
+    cluster, shell = start_cluster(3)
+    first, second = (b for b in (1, 2, 3) if b != cluster.controller)
+    shell.ok("topic", "create", "few", "--assign", f"{first},{second}", "-c", "min.insync.replicas=2")
+    open_question = (
+        "not known: which replicas outside the ISR are eligible to lead few-0 without loss (KIP-966)"
+    )
+    cluster.stop_in_order(first)
+    eventually(
+        lambda: "in sync, min.insync.replicas 2" in shell("why", "few")[1], what="the ISR is too small"
+    )
+    assert open_question not in shell("why", "few")[1], "it has a leader"
+    assert open_question not in shell("what-if", "--kill", second)[1], "nobody else is alive"
+    assert open_question not in shell("what-if", "--start", first)[1], "it has a leader"
+    assert open_question in shell("what-if", "--kill", second, "--start", first)[1]
+    cluster.stop_in_order(second)
+    eventually(lambda: "is offline" in shell("why", "few")[1], what="it is offline")
+    assert open_question in shell("why", "few")[1]
+    code, out, _ = shell("what-if", "--start", first)
+    assert code == 1 and open_question in out
+    assert open_question not in shell("what-if", "--start", second)[1], "it leads"
+    cluster.start(first)
+    eventually(lambda: "is offline" not in shell("why", "few")[1], what="it leads")
+
+
 def test_a_controller_that_hangs_is_waited_for_once(
     start_cluster: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:

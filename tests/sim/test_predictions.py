@@ -255,7 +255,8 @@ def differs(found: Cluster, outcome: PartitionOutcome, *, is_unclean: bool, goes
     has_gone_on = goes_on and bool(more)
     if found.leader(where) not in wanted and not (has_gone_on and found.leader(where) in state.isr):
         return f"led by {state.leader}, not {sorted(wanted)}"
-    if not has_gone_on and not is_unclean and not {*outcome.isr_after} - found.cut_off(where) <= {*state.isr}:
+    is_sure = not (has_gone_on or is_unclean or outcome.may_lead)
+    if is_sure and not {*outcome.isr_after} - found.cut_off(where) <= {*state.isr}:
         return f"ISR {state.isr}, not {outcome.isr_after}"
     if not more <= {*found.live} & {*moves}:
         return f"ISR {state.isr} of replicas {moves}"

@@ -58,7 +58,12 @@ def shutdown_impact(
     impact = impact_of(context, leaving)
     counted_on = in_sync_with(context, leaving)
     doubted = sorted(source.silent.keys() & counted_on)
-    unknown = source.not_known(counted_on)
+    stay = context.brokers.keys() - {*leaving}
+    offline = [
+        (o.topic_partition, stay & {*context.assignments[o.topic_partition].replicas})
+        for o in impact.goes_offline
+    ]
+    unknown = [*source.not_known(counted_on), *source.eligible_not_known(context, offline)]
     if out is not None:
         out.write_text(json.dumps(proposal(impact.remedy), indent=1) + "\n", encoding="utf-8")
     if as_json:

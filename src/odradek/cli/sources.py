@@ -7,7 +7,7 @@
 What such a source cannot know is said in `unknown`, one sentence each.
 """
 
-from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from itertools import takewhile
 from pathlib import Path
@@ -54,6 +54,7 @@ class Source:
     settings: "ControllerSettings | None" = None
     unknown: tuple[str, ...] = ()
     offline_directories: "Mapping[int, frozenset[TopicPartition]]" = field(default_factory=dict)
+    knows_eligible: bool = True  # eligible leader replicas (KIP-966), which no client is told
     replayed: "ControllerContext | None" = None  # what the controller of a journal remembered
     silent: Mapping[int, str] = field(
         default_factory=dict
@@ -81,6 +82,25 @@ class Source:
                 for broker in sorted(self.silent.keys() & {*counted_on})
             ),
             *self.unknown,
+        ]
+
+    def eligible_not_known(
+        self, now: "ControllerContext", offline: "Iterable[tuple[TopicPartition, Collection[int]]]"
+    ) -> list[str]:
+        """A sentence about those of `offline` that would have a leader if a replica outside the ISR were eligible. Beside each stand
+        the replicas that could be."""
+        names = [
+            where
+            for where, replicas in offline
+            if (state := now.leadership(where)) is not None
+            and len(state.isr) < now.effective_min_isr(where)
+            and not {*replicas} <= {*state.isr}
+        ]
+        if self.knows_eligible or not names:
+            return []
+        return [
+            f"which replicas outside the ISR are eligible to lead {first_of(names, SHOWN_NAMES)} without loss (KIP-966), which no client is "
+            "told: ask with --store, and start the brokers that are away, before an unclean election"
         ]
 
     def decided(self) -> "ControllerContext":
@@ -148,7 +168,7 @@ def from_cluster(bootstrap: str) -> Source:
         with client.waiting_once(silent):
             source = source_of(client, view, bootstrap)
     answering = ",".join(str(known.address) for b, known in view.brokers.items() if b not in silent)
-    return replace(source, silent=silent, answering=answering or bootstrap)
+    return replace(source, silent=silent, answering=answering or bootstrap, knows_eligible=False)
 
 
 def source_of(client: "SyncClient", view: "ClusterView", where: str) -> Source:

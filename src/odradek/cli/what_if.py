@@ -95,7 +95,7 @@ def what_if(
         there = ", ".join(map(str, sorted(alive))) or "none"
         fail(f"broker {unknown[0]} is not alive, so it cannot die; brokers alive: {there}")
     try:
-        answers, _ = ask(context, steps)
+        answers, after = ask(context, steps)
     except ValueError as error:
         fail(str(error))
     unknown_ends = how_they_ended(context, steps, answers)
@@ -105,7 +105,12 @@ def what_if(
     is_known = source.silent.keys().isdisjoint(counted_on)
     is_well = not still_bad(answers)
     safe = is_well and is_known
-    left_open = [*unknown_ends, *source.not_known(counted_on)]
+    offline = [
+        (where, after.brokers.keys() & after.assignments[where].replicas)
+        for where, outcome in at_the_end(answers).items()
+        if outcome.leader_after < 0 and where in after.assignments
+    ]
+    left_open = [*unknown_ends, *source.not_known(counted_on), *source.eligible_not_known(context, offline)]
     is_live = place is None and journal is None
     moved = coordinators_moved(answers, source.answering if is_live else None)
     if as_json:

@@ -168,6 +168,12 @@ def answers_for(source: Source, target: str, bootstrap: str | None, unknown: lis
             led_in_silence.add(state.leader)
         answers.append(Answer(str(where), sentence(where, trees), trees, slow))
     unknown += [not_known_to_live(b, why) for b, why in silent.items() if b not in led_in_silence]
+    offline = [
+        (where, context.assignments[where].replicas)
+        for where in partitions
+        if (state := context.leadership(where)) is not None and state.leader not in context.brokers
+    ]
+    unknown += source.eligible_not_known(context, offline)
     if remembered is not None and remembered.broker == source.controller and remembered is not context:
         answers += out_of_service(context, remembered, topic)
     return answers
