@@ -8,7 +8,8 @@ import pytest
 from odradek.advisor import roll_plan as roll_plan_module
 from odradek.advisor.roll_plan import Moment, RollPlan, check, fragile, roll_plan
 from odradek.advisor.shutdown_impact import shutdown_impact
-from odradek.advisor.what_if_steps import CatchUp, Reassign, ask
+from odradek.advisor.what_if_steps import CatchUp, Reassign, Start, ask
+from odradek.model.facts import DeleteTopicsRequested
 from odradek.model.ids import BrokerId
 from tests.controller.world import World, three, tp
 
@@ -433,3 +434,16 @@ def test_what_refuses_acks_all_until_a_replica_is_back_is_named_for_the_steps_af
     assert [moment.under_min_isr for moment in plan.certificate] == [(tp("t-0"),)] * len(plan.batches)
     unnamed = RollPlan(((BrokerId(1),),), (Moment((BrokerId(1),), (), ()),), (), 0)
     assert "t-0 falls under min ISR and is not named" in check(world.context, unnamed)
+
+
+def test_a_topic_that_is_being_deleted_is_no_outage() -> None:
+    """Its replicas wait for a broker that is away; nobody waits for them."""
+    world = three("t", [2], [2, 3])
+    world.kill(3)
+    world.delete_topics = ("t",)
+    world.step(DeleteTopicsRequested(("t",)))
+    assert world.context.topics_to_delete == {"t"}
+    impact = shutdown_impact(world.context, [BrokerId(2)])
+    assert impact.is_safe and impact.refuses("offline") is None
+    (answer,), _ = ask(world.context, [Start((BrokerId(3),))])
+    assert answer.outcomes == ()

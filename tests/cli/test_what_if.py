@@ -103,6 +103,12 @@ def test_a_move_and_a_setting_change_what_comes_after(shell: Shell, topic: str) 
     assert code == 0 and out.startswith("delete min.insync.replicas of asked")
 
 
+def test_a_start_that_brings_nothing_back_says_so(shell: Shell, topic: str) -> None:
+    assert "no partition has a replica on broker 9" in shell("what-if", "--start", 9)[1].splitlines()
+    assert "has a replica on" not in shell("what-if", "--start", 9, "--reassign", f"{topic}-0=9")[1]
+    assert "has a replica on" not in shell("what-if", "--kill", 2, "--start", 2)[1]
+
+
 def test_a_default_of_the_whole_cluster_is_deleted_where_it_is_set(shell: Shell) -> None:
     shell.ok("topic", "create", "plain", "--assign", "1,2")
     shell.ok("config", "set", "--cluster", "min.insync.replicas=2")

@@ -174,7 +174,7 @@ def compared(
     unfinished: Iterable[str] = (),
     in_doubt: Mapping[TopicPartition, tuple[BrokerId, ...]] = NOBODY,
 ) -> WhatIf:
-    """What became of the partitions in `touched`, worst first. `in_doubt`: who was to be asked what it holds though nobody else may
+    """What became of the partitions in `touched`, worst first; of a topic that is being deleted nobody waits for any. `in_doubt`: who was to be asked what it holds though nobody else may
     lead."""
     kept = tuple(changes)
     reasons = {c.topic_partition: c.reason for c in kept if c.kind in ("partition", "failure", "leadership")}
@@ -187,6 +187,7 @@ def compared(
             in_doubt.get(topic_partition, ()),
         )
         for topic_partition in sorted(touched)
+        if topic_partition.topic not in before.topics_to_delete
     ]
     outcomes.sort(key=lambda outcome: (VERDICTS.index(outcome.verdict), outcome.topic_partition))
     return WhatIf(question, kept, tuple(outcomes), tuple(unfinished))

@@ -124,6 +124,8 @@ def what_if(
         )
     else:
         show(answers, source, successor)
+        for broker in without_replicas(context, after, steps):
+            print(f"no partition has a replica on broker {broker}")
         for line in sentences(moved):
             print(line)
         if len(answers) > 1:
@@ -131,6 +133,16 @@ def what_if(
         for note in left_open:
             print(f"not known: {note}")
     sys.exit(0 if safe else 1)
+
+
+def without_replicas(
+    before: "ControllerContext", after: "ControllerContext", steps: "Sequence[Step]"
+) -> "list[BrokerId]":
+    """Brokers that are started for nothing: new ones that get nothing later, or ids that were mistyped."""
+    from odradek.advisor.what_if_steps import Start
+
+    started = [broker for step in steps if isinstance(step, Start) for broker in step.brokers]
+    return [b for b in started if not before.partitions_on.get(b) and not after.partitions_on.get(b)]
 
 
 def at_last(*, is_well: bool, is_known: bool) -> str:
