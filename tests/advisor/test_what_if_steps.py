@@ -15,6 +15,7 @@ from odradek.advisor.what_if_steps import (
 )
 from odradek.controller import reassignment_requests
 from odradek.controller.context import CLUSTER_DEFAULT, ReassignmentPhase
+from odradek.model.facts import ConfigChanged
 from odradek.model.ids import BrokerId
 from tests.controller.six import ids
 from tests.controller.world import three, tp
@@ -133,6 +134,25 @@ def test_when_nobody_is_left_nothing_is_decided_and_whoever_comes_begins_with_wh
         world.context, [Kill(ids(1, 2)), Kill(ids(3)), Start(ids(2))], stopped_in_order=ids(2)
     )
     assert verdicts(came) == {"t-0": "stays offline", "t-1": "stays offline"}, "as 3 was the last to die"
+
+
+@pytest.mark.parametrize("last", [(2,), (2, 3)], ids=["another controller follows", "nobody is left"])
+def test_who_was_killed_is_eligible_no_more_whoever_is_left(last: tuple[int, ...]) -> None:
+    """Neither a controller's memory nor Metadata says which incarnation a member of the ISR was."""
+    world = three("t", [2, 1])
+    world.step(ConfigChanged("topics", "t", {"min.insync.replicas": "2"}))
+    (*_, came), _ = ask(world.context, [Kill(ids(1)), Kill(ids(*last)), Start(ids(1))])
+    assert [(o.verdict, o.leader_after) for o in came.outcomes] == [("stays offline", -1)]
+    (*_, came), _ = ask(world.context, [ShutDown(*ids(1)), Kill(ids(*last)), Start(ids(1))])
+    assert [(o.verdict, o.leader_after) for o in came.outcomes] == [("stays under min ISR", 1)]
+
+
+def test_where_all_of_an_isr_were_killed_none_leads_before_the_others_are_asked() -> None:
+    world = three("t", [2, 1])
+    world.step(ConfigChanged("topics", "t", {"min.insync.replicas": "2"}))
+    (_, first, second), _ = ask(world.context, [Kill(ids(1, 2, 3)), Start(ids(1)), Start(ids(2))])
+    assert verdicts(first) == {"t-0": "stays offline"}
+    assert [(o.verdict, o.may_lead) for o in second.outcomes] == [("stays under min ISR", ids(1, 2))]
 
 
 def test_a_cluster_in_which_no_broker_runs_has_what_is_stored() -> None:

@@ -15,7 +15,13 @@ from odradek.controller.failover import load_context, newest_controller_epoch
 from odradek.controller.settle import settle
 from odradek.model.cluster import BrokerRegistration, LeaderAndIsr, TopicConfig
 from odradek.model.error_codes import ErrorCode
-from odradek.model.facts import BrokersChanged, MetadataLoaded, TopicAssignment, UnreadableNode
+from odradek.model.facts import (
+    BrokersChanged,
+    MetadataLoaded,
+    StoredPartitionState,
+    TopicAssignment,
+    UnreadableNode,
+)
 from odradek.model.ids import (
     NO_LEADER,
     UNKNOWN_BROKER_EPOCH,
@@ -174,8 +180,8 @@ def compared(
     unfinished: Iterable[str] = (),
     in_doubt: Mapping[TopicPartition, tuple[BrokerId, ...]] = NOBODY,
 ) -> WhatIf:
-    """What became of the partitions in `touched`, worst first; of a topic that is being deleted nobody waits for any. `in_doubt`: who was to be asked what it holds though nobody else may
-    lead."""
+    """What became of the partitions in `touched`, worst first; nobody waits for those of a topic that is being deleted. `in_doubt`: who
+    was to be asked what it holds though nobody else may lead."""
     kept = tuple(changes)
     reasons = {c.topic_partition: c.reason for c in kept if c.kind in ("partition", "failure", "leadership")}
     outcomes = [
@@ -224,9 +230,7 @@ def context_of(
 def _left_alone(context: ControllerContext) -> ControllerContext:
     """The last brokers are gone at once, or the last one is."""
     elected = Elected(NO_LEADER, context.controller_epoch, context.epoch_version, stored(context))
-    alone = load_context(elected, context.settings)
-    alone.last_epochs |= {broker: r.epoch for broker, r in context.brokers.items()}
-    return alone
+    return load_context(elected, context.settings)
 
 
 def _taken_over(context: ControllerContext, brokers: tuple[BrokerRegistration, ...]) -> Elected:
@@ -248,7 +252,7 @@ def stored(context: ControllerContext) -> MetadataLoaded:
     return MetadataLoaded(
         brokers=(),
         topics=tuple(topics),
-        states=context.leaderships,
+        states={tp: _with_lives(context, state) for tp, state in context.leaderships.items()},
         topic_configs={name: TopicConfig(dict(config)) for name, config in context.topic_configs.items()},
         broker_configs=context.broker_configs,
         delete_topics=tuple(sorted(context.topics_to_delete)),
@@ -256,6 +260,23 @@ def stored(context: ControllerContext) -> MetadataLoaded:
         producer_ids=context.producer_ids,
         pending_deletions=context.pending_deletions,
     )
+
+
+def _with_lives(context: ControllerContext, state: StoredPartitionState) -> StoredPartitionState:
+    """The incarnations that a controller writes, keeps no longer in its memory, and tells no client."""
+    if state.isr_broker_epochs or state.written_zxid >= 0:
+        return state
+    isr, elr = (
+        tuple(_last_life(context, broker) for broker in members)
+        for members in (state.leader_and_isr.isr, state.leader_and_isr.elr)
+    )
+    return replace(state, isr_broker_epochs=isr, elr_broker_epochs=elr)
+
+
+def _last_life(context: ControllerContext, broker: BrokerId) -> BrokerEpoch:
+    """Its incarnation, or of one that is away the last that is known."""
+    known = context.brokers.get(broker)
+    return context.last_epochs.get(broker, BrokerEpoch(0)) if known is None else known.epoch
 
 
 def _outcome(
@@ -318,7 +339,5 @@ def returned(
     known = context.brokers.get(broker)
     newest = max((*(r.epoch for r in context.brokers.values()), *context.last_epochs.values()), default=0)
     endpoints = known.endpoints if known is not None else ()
-    clean_epoch = (
-        context.last_epochs.get(broker, BrokerEpoch(0)) if stopped_in_order else UNKNOWN_BROKER_EPOCH
-    )
+    clean_epoch = _last_life(context, broker) if stopped_in_order else UNKNOWN_BROKER_EPOCH
     return BrokerRegistration(broker, BrokerEpoch(newest + 1), endpoints, clean_epoch=clean_epoch)
