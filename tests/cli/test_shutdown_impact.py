@@ -61,7 +61,8 @@ HANGS = "not known: whether broker 4 lives, which is taken for granted: it hangs
 def test_no_promise_counts_on_a_broker_that_gives_no_answer(
     shell: Shell, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is registered, and so in every ISR."""
+    """It is registered, and so in every ISR; where it leads, or too few are in sync without it, it is counted on."""
+    shell.ok("topic", "create", "needs", "--assign", "1,4", "-c", "min.insync.replicas=1")
     verbs = (("shutdown-impact", "--broker", 1), ("roll", "plan", "--survive", 0, "--broker", 1))
     verbs += (("what-if", "--kill", 1, "--start", 1, "--catch-up"),)
     for verb in verbs:
@@ -81,11 +82,26 @@ def test_no_promise_counts_on_a_broker_that_gives_no_answer(
         assert code == 1 and says in out and HANGS in out.splitlines(), out
         assert HANGS.removeprefix("not known: ") in shell.json(*verb)["unknown"]
     # It is not counted on where it is what stops, restarts or dies itself, or has no replica.
-    for verb in (("shutdown-impact", "--broker", 4), ("roll", "plan", "--survive", 0, "--broker", 4)):
+    for verb in (
+        ("shutdown-impact", "--broker", 4),
+        ("roll", "plan", "--survive", 0, "--broker", 4),
+        ("roll", "plan", "--survive", 0, "--broker", 3),
+        ("what-if", "--kill", 4, "--start", 4, "--catch-up"),
+        ("what-if", "--shut-down", 4, "--start", 4, "--catch-up"),
+    ):
         code, out, _ = shell(*verb)
         assert (code, HANGS in out) == (0, False), out
     for verb in (("what-if", "--kill", 4), ("shutdown-impact", "--broker", 3)):
         assert HANGS not in shell(*verb)[1]
+    shell.ok("topic", "delete", "needs", "--yes")
+    # Broker 2 leads safe-0 without 1, and takes acks=all without 4.
+    for verb in (("shutdown-impact", "--broker", 1), ("what-if", "--kill", 1)):
+        code, out, _ = shell(*verb)
+        assert (code, HANGS in out) == (0, False), out
+    shell.ok("config", "set", "--topic", "safe", "min.insync.replicas=2")
+    code, out, _ = shell("shutdown-impact", "--broker", 1)
+    assert code == 1 and HANGS in out.splitlines(), out
+    shell.ok("config", "delete", "--topic", "safe", "min.insync.replicas")
     assert HANGS in shell("reassign", "plan", "--drain", 3)[1]
     monkeypatch.setattr(sources, "silent_brokers", lambda *_: {2: "it hangs"})
     assert "it hangs" not in shell("what-if", "--kill", 2)[1], "s3-0 is offline then, and needs it"

@@ -37,6 +37,7 @@ class ShutdownImpact:
     # These catch up first; behind the remedy, where there is one.
     safe_once_in_sync: dict[TopicPartition, tuple[BrokerId, ...]]
     without_remedy: dict[TopicPartition, str]  # why nothing that could be asked for makes it safe
+    outcomes: tuple[PartitionOutcome, ...]  # all of them
 
     @property
     def is_safe(self) -> bool:
@@ -159,6 +160,7 @@ def shutdown_impact(context: ControllerContext, brokers: Collection[BrokerId]) -
         remedies.moves,
         remedies.waits,
         remedies.hopeless,
+        outcomes,
     )
 
 

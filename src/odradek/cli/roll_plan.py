@@ -75,9 +75,11 @@ def plan(
     if wrong:  # no assert: what says `checked` is checked under `python -O` as well
         raise AssertionError(f"the certificate does not hold: {wrong[0]}")
     # Who restarts in the only step is counted on by nobody.
-    counted_on = set(context.brokers).difference(*(found.batches[:1] if len(found.batches) == 1 else ()))
+    counted_on = in_sync(context, context.brokers if survive else brokers).difference(
+        brokers if len(found.batches) == 1 else ()
+    )
     doubted = sorted(source.silent.keys() & counted_on)
-    unknown = source.not_known(counted_on)
+    unknown = source.not_known(doubted)
     frail = [str(where) for where in fragile(context)] if found.is_safe and survive else []
     if as_json:
         report = {**found.as_json(), "checked": checked, "lost_by_one_death_anyway": frail}
@@ -97,6 +99,15 @@ def plan(
         for note in unknown:
             print(f"not known: {note}")
     sys.exit(0 if found.is_safe and not doubted else 1)
+
+
+def in_sync(context: "ControllerContext", brokers: "Collection[BrokerId]") -> "set[BrokerId]":
+    """The ISRs of what has replicas on these brokers."""
+    found: set[BrokerId] = set()
+    for where in set().union(*(context.partitions_on.get(broker, set()) for broker in brokers)):
+        state = context.leadership(where)
+        found.update(() if state is None else state.isr)
+    return found
 
 
 def show(

@@ -21,8 +21,6 @@ from odradek.model.counted import counted
 
 if TYPE_CHECKING:
     from odradek.advisor.shutdown_impact import ShutdownImpact
-    from odradek.controller.context import ControllerContext
-    from odradek.model.ids import BrokerId
 
 SHOWN_PARTITIONS = 20
 
@@ -56,14 +54,13 @@ def shutdown_impact(
     context = source.decided()
     leaving = live_brokers(context, texts, "--broker", "stop")
     impact = impact_of(context, leaving)
-    counted_on = in_sync_with(context, leaving)
-    doubted = sorted(source.silent.keys() & counted_on)
+    doubted = sorted(source.counted_on(impact.outcomes))
     stay = context.brokers.keys() - {*leaving}
     offline = [
         (o.topic_partition, stay & {*context.assignments[o.topic_partition].replicas})
         for o in impact.goes_offline
     ]
-    unknown = [*source.not_known(counted_on), *source.eligible_not_known(context, offline)]
+    unknown = [*source.not_known(doubted), *source.eligible_not_known(context, offline)]
     if out is not None:
         out.write_text(json.dumps(proposal(impact.remedy), indent=1) + "\n", encoding="utf-8")
     if as_json:
@@ -83,15 +80,6 @@ def shutdown_impact(
         if out is not None and impact.remedy:
             print(f"the remedy is in {out}: odradek reassign apply {shlex.quote(str(out))}")
     sys.exit(0 if impact.is_safe and not doubted else 1)
-
-
-def in_sync_with(context: "ControllerContext", leaving: "Collection[BrokerId]") -> "set[BrokerId]":
-    """Who else is in sync where these brokers have replicas."""
-    found: set[BrokerId] = set()
-    for where in set().union(*(context.partitions_on.get(broker, set()) for broker in leaving)):
-        state = context.leadership(where)
-        found.update(() if state is None else state.isr)
-    return found.difference(leaving)
 
 
 def show(impact: "ShutdownImpact", doubted: "Collection[int]" = ()) -> None:

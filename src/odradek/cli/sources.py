@@ -20,6 +20,7 @@ from odradek.cli.silent_brokers import silent_brokers, taken_to_live
 from odradek.model.counted import first_of
 
 if TYPE_CHECKING:
+    from odradek.advisor.what_if import PartitionOutcome
     from odradek.cli.journal.files import History
     from odradek.cli.store_places import Tree
     from odradek.client.sync import ClusterView, SyncClient
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from odradek.model.cluster import ReplicaAssignment, TopicConfig
     from odradek.model.error_codes import ErrorCode
     from odradek.model.facts import MetadataLoaded
-    from odradek.model.ids import TopicPartition
+    from odradek.model.ids import BrokerId, TopicPartition
     from odradek.store.api import Node, Stat
 
 T = TypeVar("T")
@@ -54,7 +55,7 @@ class Source:
     settings: "ControllerSettings | None" = None
     unknown: tuple[str, ...] = ()
     offline_directories: "Mapping[int, frozenset[TopicPartition]]" = field(default_factory=dict)
-    knows_eligible: bool = True  # eligible leader replicas (KIP-966), which no client is told
+    knows_eligible: bool = False  # eligible leader replicas (KIP-966), which Metadata does not name
     replayed: "ControllerContext | None" = None  # what the controller of a journal remembered
     silent: Mapping[int, str] = field(
         default_factory=dict
@@ -73,6 +74,21 @@ class Source:
         for broker, partitions in self.offline_directories.items():
             context.offline_directories[BrokerId(broker)] = partitions
         return context
+
+    def counted_on(self, outcomes: "Iterable[PartitionOutcome]") -> "set[BrokerId]":
+        """The silent ones that then lead one of these partitions, or without which fewer than min.insync.replicas are in sync."""
+        return {
+            broker
+            for outcome in outcomes
+            if outcome.leader_after >= 0
+            for broker in outcome.isr_after
+            if broker in self.silent
+            and (
+                broker == outcome.leader_after
+                or len(outcome.isr_after) - len(self.silent.keys() & {*outcome.isr_after})
+                < outcome.min_insync_replicas
+            )
+        }
 
     def not_known(self, counted_on: Iterable[int]) -> list[str]:
         """What an answer leaves open that counts on these brokers."""
@@ -99,8 +115,8 @@ class Source:
         if self.knows_eligible or not names:
             return []
         return [
-            f"which replicas outside the ISR are eligible to lead {first_of(names, SHOWN_NAMES)} without loss (KIP-966), which no client is "
-            "told: ask with --store, and start the brokers that are away, before an unclean election"
+            f"which replicas outside the ISR are eligible to lead {first_of(names, SHOWN_NAMES)} without loss (KIP-966), which Metadata "
+            "does not say: before an unclean election start the brokers that are away; of a cluster of ours --store knows it"
         ]
 
     def decided(self) -> "ControllerContext":
@@ -168,7 +184,7 @@ def from_cluster(bootstrap: str) -> Source:
         with client.waiting_once(silent):
             source = source_of(client, view, bootstrap)
     answering = ",".join(str(known.address) for b, known in view.brokers.items() if b not in silent)
-    return replace(source, silent=silent, answering=answering or bootstrap, knows_eligible=False)
+    return replace(source, silent=silent, answering=answering or bootstrap)
 
 
 def source_of(client: "SyncClient", view: "ClusterView", where: str) -> Source:
@@ -498,7 +514,13 @@ def from_store(place: Path) -> Source:
             unreadable.append((error.path, error.reason))
     unknown = tuple(f"{path} cannot be read: {reason}" for path, reason in unreadable)
     return Source(
-        f"the store {place}", snapshot, controller, now_ms(), ControllerSettings.of(settings), unknown
+        f"the store {place}",
+        snapshot,
+        controller,
+        now_ms(),
+        ControllerSettings.of(settings),
+        unknown,
+        knows_eligible=True,
     )
 
 
@@ -586,6 +608,7 @@ def from_journal(place: Path, at: str | None) -> Source:
         when,
         settings,
         notes,
+        knows_eligible=True,
         replayed=core.context,
     )
 

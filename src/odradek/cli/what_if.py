@@ -100,11 +100,9 @@ def what_if(
         fail(str(error))
     unknown_ends = how_they_ended(context, steps, answers)
     successor = next_controller(source.controller, alive, steps)
-    led = [outcome for outcome in at_the_end(answers).values() if outcome.leader_after >= 0]
-    counted_on = {broker for outcome in led for broker in outcome.isr_after}
-    is_known = source.silent.keys().isdisjoint(counted_on)
+    counted_on = source.counted_on(at_the_end(answers).values()).difference(*map(ended_by, steps))
     is_well = not still_bad(answers)
-    safe = is_well and is_known
+    safe = is_well and not counted_on
     offline = [
         (where, after.brokers.keys() & after.assignments[where].replicas)
         for where, outcome in at_the_end(answers).items()
@@ -129,7 +127,7 @@ def what_if(
         for line in sentences(moved):
             print(line)
         if len(answers) > 1:
-            print(f"at the end: {at_last(is_well=is_well, is_known=is_known)}")
+            print(f"at the end: {at_last(is_well=is_well, is_known=not counted_on)}")
         for note in left_open:
             print(f"not known: {note}")
     sys.exit(0 if safe else 1)
@@ -141,8 +139,18 @@ def without_replicas(
     """Brokers that are started for nothing: new ones that get nothing later, or ids that were mistyped."""
     from odradek.advisor.what_if_steps import Start
 
-    started = [broker for step in steps if isinstance(step, Start) for broker in step.brokers]
+    if before.out_of_service:
+        return []  # nobody knows where those have theirs
+    started = dict.fromkeys(b for step in steps if isinstance(step, Start) for b in step.brokers)
     return [b for b in started if not before.partitions_on.get(b) and not after.partitions_on.get(b)]
+
+
+def ended_by(step: "Step") -> "tuple[BrokerId, ...]":
+    from odradek.advisor.what_if_steps import Kill, ShutDown
+
+    if isinstance(step, Kill):
+        return step.brokers
+    return (step.broker,) if isinstance(step, ShutDown) else ()
 
 
 def at_last(*, is_well: bool, is_known: bool) -> str:
@@ -187,14 +195,14 @@ def next_controller(
     controller: int | None, alive: "Collection[BrokerId]", steps: "Sequence[Step]"
 ) -> str | None:
     """Who takes over where a step ends the controller's process: a part of a sentence; None: it stays."""
-    from odradek.advisor.what_if_steps import Kill, ShutDown, Start
+    from odradek.advisor.what_if_steps import Kill, Start
 
     there = set(alive)
     for step in steps:
         if isinstance(step, Start):
             there.update(step.brokers)
-        elif isinstance(step, Kill | ShutDown):
-            gone = step.brokers if isinstance(step, Kill) else (step.broker,)
+        else:
+            gone = ended_by(step)
             there.difference_update(gone)
             if controller in gone:
                 # Its own leaders it moves itself, as long as it is there.
