@@ -447,3 +447,5 @@ def test_a_topic_that_is_being_deleted_is_no_outage() -> None:
     assert impact.is_safe and impact.refuses("offline") is None
     (answer,), _ = ask(world.context, [Start((BrokerId(3),))])
     assert answer.outcomes == ()
+    with pytest.raises(ValueError, match="t-0 cannot be reassigned: its topic is being deleted"):
+        ask(world.context, [Reassign({tp("t-0"): (BrokerId(1),)})])

@@ -92,6 +92,7 @@ def test_the_controller_is_that_of_the_moment_whatever_a_clock_did_later(tmp_pat
     file.write_text("".join(json.dumps(line) + "\n" for line in lines))
     found = sources.from_journal(file, "2000")
     assert (found.snapshot, found.controller) == (LOOKS[1], 2)
+    assert not found.knows_eligible, "it is made of answers to Metadata"
 
 
 def test_a_move_is_seen_by_its_assignment() -> None:

@@ -173,6 +173,8 @@ def _reassigned(context: ControllerContext, step: Reassign) -> tuple[WhatIf, Con
     for topic_partition, target in sorted(step.targets.items()):
         if topic_partition not in context.assignments:
             raise ValueError(missing_partition(context, topic_partition))
+        if context.is_queued_for_deletion(topic_partition.topic):
+            raise ValueError(f"{topic_partition} cannot be reassigned: its topic is being deleted")
         error, why = results[topic_partition]
         if error is not ErrorCode.NONE:
             raise ValueError(f"reassign {topic_partition} to {list(target)}: {why.rstrip('.')}")
