@@ -166,6 +166,22 @@ BAD: dict[str, tuple[str, list[tuple[Any, tuple[Any, ...]]]]] = {
         "UncleanIsTold",
         [(TWO_LAST, ()), (LEADS | BACK, ALL)],
     ),
+    "one of two of the ISR is, that was stopped in order": (
+        "UncleanIsTold",
+        [
+            (TWO_LAST, ()),
+            (
+                LEADS
+                | {
+                    "brokers": {
+                        b: SimpleNamespace(epoch=10 * b + (b < 3), clean_epoch=10 * b) for b in (1, 2, 3)
+                    },
+                    "last_epochs": {b: 10 * b for b in (1, 2, 3)},
+                },
+                ALL,
+            ),
+        ],
+    ),
     "somebody from outside leads, and nothing is said": (
         "UncleanIsTold",
         [(ALONE, ()), ({"leaderships": {T: state(4, leader=3, isr=(3,), elr=(1, 2))}}, ALL)],

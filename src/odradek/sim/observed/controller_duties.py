@@ -215,7 +215,7 @@ class ControllerDuties:
     ) -> Iterator[Anomaly]:
         """UncleanIsTold: the state says that records may be lost if, and only if, who leads anew was neither in the ISR nor eligible. Who
         has just come back may have been so in its former life: eligible, or of an ISR that was away as a whole, and was not of one alone
-        with nobody eligible beside it; so may be who is in doubt since."""
+        with nobody eligible beside it; so may be who is in doubt since. Who proves that it was stopped in order has lost nothing."""
         for partition, before in changed.items():
             if before is None:
                 continue
@@ -227,14 +227,19 @@ class ControllerDuties:
             stayed = {
                 b for b, registration in context.brokers.items() if self._there.get(b) == registration.epoch
             }
-            came_back = now.leader in context.brokers.keys() - stayed
+            registration = context.brokers.get(now.leader)
+            is_back_with_less = (
+                registration is not None
+                and now.leader not in stayed
+                and registration.clean_epoch != context.last_epochs.get(now.leader)
+            )
             is_in_doubt = (
                 now.leader in was.isr and len({*was.isr, *was.elr}) > 1 and stayed.isdisjoint(was.isr)
             )
             # All of the ISR may have lost records, and so may it.
             if now.leader in was.last_known_elr and set(was.isr) <= set(was.last_known_elr):
                 continue
-            if is_told and came_back and (now.leader in was.elr or is_in_doubt):
+            if is_told and is_back_with_less and (now.leader in was.elr or is_in_doubt):
                 continue
             if (is_unclean and not now.leader_recovery_state) or (is_told and not is_unclean):
                 yield Anomaly(
