@@ -103,6 +103,16 @@ def test_a_move_and_a_setting_change_what_comes_after(shell: Shell, topic: str) 
     assert code == 0 and out.startswith("delete min.insync.replicas of asked")
 
 
+def test_where_all_that_had_the_records_crashed_they_may_be_lost(shell: Shell) -> None:
+    """The longest log leads, of those that may all be too short."""
+    shell.ok("topic", "create", "doubt", "--assign", "1,2", "-c", "min.insync.replicas=2")
+    lines = shell("what-if", "--kill", "1,2", "--start", "1,2")[1].splitlines()
+    (said,) = [line for line in lines if line.startswith("acknowledged records may be lost in ")]
+    assert said.endswith(": each replica that had them all may have lost some")
+    assert "may be lost" not in shell("what-if", "--shut-down", 1, "--kill", 2, "--start", 1)[1]
+    shell.ok("topic", "delete", "doubt", "--yes")
+
+
 def test_a_start_that_brings_nothing_back_says_so(shell: Shell, topic: str) -> None:
     assert "no partition has a replica on broker 9" in shell("what-if", "--start", 9)[1].splitlines()
     assert "has a replica on" not in shell("what-if", "--start", 9, "--reassign", f"{topic}-0=9")[1]

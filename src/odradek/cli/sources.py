@@ -101,13 +101,13 @@ class Source:
         ]
 
     def eligible_not_known(
-        self, now: "ControllerContext", offline: "Iterable[tuple[TopicPartition, Collection[int]]]"
+        self, now: "ControllerContext", partitions: "Iterable[tuple[TopicPartition, Collection[int]]]"
     ) -> list[str]:
-        """A sentence about those of `offline` that would have a leader if a replica outside the ISR were eligible. Beside each stand
-        the replicas that could be."""
+        """A sentence about those of `partitions` with whose leader it makes a difference if a replica outside the ISR is eligible.
+        Beside each stand the replicas that could be."""
         names = [
             where
-            for where, replicas in offline
+            for where, replicas in partitions
             if (state := now.leadership(where)) is not None
             and len(state.isr) < now.effective_min_isr(where)
             and not {*replicas} <= {*state.isr}

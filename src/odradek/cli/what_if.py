@@ -7,7 +7,7 @@ accepts acks=all, and no broker is counted on that gives no answer, else 1.
 
 import sys
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -103,12 +103,8 @@ def what_if(
     counted_on = source.counted_on(at_the_end(answers).values()).difference(*map(ended_by, steps))
     is_well = not still_bad(answers)
     safe = is_well and not counted_on
-    offline = [
-        (where, after.brokers.keys() & after.assignments[where].replicas)
-        for where, outcome in at_the_end(answers).items()
-        if outcome.leader_after < 0 and where in after.assignments
-    ]
-    left_open = [*unknown_ends, *source.not_known(counted_on), *source.eligible_not_known(context, offline)]
+    depend = list(dependent_on_eligible(after, steps, answers))
+    left_open = [*unknown_ends, *source.not_known(counted_on), *source.eligible_not_known(context, depend)]
     is_live = place is None and journal is None
     moved = coordinators_moved(answers, source.answering if is_live else None)
     if as_json:
@@ -143,6 +139,29 @@ def without_replicas(
         return []  # nobody knows where those have theirs
     started = dict.fromkeys(b for step in steps if isinstance(step, Start) for b in step.brokers)
     return [b for b in started if not before.partitions_on.get(b) and not after.partitions_on.get(b)]
+
+
+def dependent_on_eligible(
+    after: "ControllerContext", steps: "Sequence[Step]", answers: "Sequence[WhatIf]"
+) -> "Iterator[tuple[TopicPartition, Collection[BrokerId]]]":
+    """Partitions with the replicas that make a difference by being eligible: of one that stays offline the live ones, which would
+    lead; of one that is led by who comes back from a crash all, for then that does not lead."""
+    from odradek.advisor.what_if_steps import ShutDown, Start
+
+    crashed: set[BrokerId] = set()
+    in_order: set[BrokerId] = set()
+    for step in steps:
+        if isinstance(step, ShutDown):
+            in_order.add(step.broker)
+        elif isinstance(step, Start):
+            crashed |= {*step.brokers} - in_order
+            in_order.difference_update(step.brokers)
+    for where, outcome in at_the_end(answers).items():
+        replicas = () if where not in after.assignments else after.assignments[where].replicas
+        if outcome.leader_after < 0:
+            yield where, after.brokers.keys() & replicas
+        elif outcome.leader_after in crashed:
+            yield where, replicas
 
 
 def ended_by(step: "Step") -> "tuple[BrokerId, ...]":
@@ -326,15 +345,19 @@ def show(answers: "Sequence[WhatIf]", source: Source, successor: str | None) -> 
         for topic in sorted({topic for topic, _ in folded}):
             verdicts = [f"{count} {verdict}" for (of, verdict), count in folded.items() if of == topic]
             print(f"{topic}: {', '.join(verdicts)}")
-        unclean = [str(outcome.topic_partition) for outcome in answer.outcomes if outcome.is_unclean]
-        if unclean:
-            where = unclean[0] if len(unclean) == 1 else f"{len(unclean)} partitions, first {unclean[0]}"
-            print(f"acknowledged records may be lost in {where}: led by a replica that was not in sync")
         several = [outcome for outcome in answer.outcomes if outcome.may_lead]
+        for lossy, why in (
+            ([o for o in answer.outcomes if o.is_unclean], "led by a replica that was not in sync"),
+            ([o for o in several if not o.is_unclean], "each replica that had them all may have lost some"),
+        ):
+            if lossy:
+                first = lossy[0].topic_partition
+                where = first if len(lossy) == 1 else f"{len(lossy)} partitions, first {first}"
+                print(f"acknowledged records may be lost in {where}: {why}")
         if several:
-            whose, first = first_of([o.topic_partition for o in several], SHOWN_UNSURE), several[0]
+            whose, one = first_of([o.topic_partition for o in several], SHOWN_UNSURE), several[0]
             print(
-                f"not known: which replica leads {whose} then; of {_list(first.may_lead)} for {first.topic_partition}, the "
+                f"not known: which replica leads {whose} then; of {_list(one.may_lead)} for {one.topic_partition}, the "
                 "one with the longest log does"
             )
         for sentence in answer.unfinished:
