@@ -17,6 +17,7 @@ from odradek.controller import reassignment_requests
 from odradek.controller.context import CLUSTER_DEFAULT, ReassignmentPhase
 from odradek.model.facts import ConfigChanged
 from odradek.model.ids import BrokerId
+from odradek.model.values import replace
 from tests.controller.six import ids
 from tests.controller.world import three, tp
 
@@ -153,6 +154,24 @@ def test_where_all_of_an_isr_were_killed_none_leads_before_the_others_are_asked(
     (_, first, second), _ = ask(world.context, [Kill(ids(1, 2, 3)), Start(ids(1)), Start(ids(2))])
     assert verdicts(first) == {"t-0": "stays offline"}
     assert [(o.verdict, o.may_lead) for o in second.outcomes] == [("stays under min ISR", ids(1, 2))]
+
+
+def test_whoever_comes_first_knows_all_that_the_last_controller_knew() -> None:
+    context = three("t", [2, 1], [3, 2, 1]).context.fork()
+    context.topics_to_delete = {"t"}
+    context.out_of_service = {"u": "/brokers/topics/u: not JSON: at 3"}
+    context.broker_configs = {CLUSTER_DEFAULT: {"min.insync.replicas": "2"}}
+    context.pending_deletions = {BrokerId(3): {tp("v-0"): context.topic_id("t")}}
+    _, after = ask(context, [Kill(ids(1, 2, 3)), Start(ids(1))])
+    for name in ("topics", "topics_to_delete", "out_of_service", "broker_configs", "pending_deletions"):
+        assert getattr(after, name) == getattr(context, name), name
+
+
+def test_what_apache_has_stored_names_a_transaction_and_no_incarnation() -> None:
+    context = three("t", [2, 1]).context.fork()
+    written = replace(context.leaderships[tp("t-0")], written_zxid=7)
+    context.leaderships = {tp("t-0"): written}
+    assert stored(context).states == {tp("t-0"): written}
 
 
 def test_a_cluster_in_which_no_broker_runs_has_what_is_stored() -> None:

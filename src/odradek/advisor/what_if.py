@@ -257,7 +257,6 @@ def stored(context: ControllerContext) -> MetadataLoaded:
         broker_configs=context.broker_configs,
         delete_topics=tuple(sorted(context.topics_to_delete)),
         unreadable=tuple(unreadable),
-        producer_ids=context.producer_ids,
         pending_deletions=context.pending_deletions,
     )
 
