@@ -1,5 +1,7 @@
 """Questions that follow one another: each is asked of the cluster the last one left behind."""
 
+from typing import Any
+
 import pytest
 
 from odradek.advisor.what_if import context_of, stored
@@ -167,9 +169,20 @@ def test_whoever_comes_first_knows_all_that_the_last_controller_knew() -> None:
         assert getattr(after, name) == getattr(context, name), name
 
 
-def test_what_apache_has_stored_names_a_transaction_and_no_incarnation() -> None:
+def test_whoever_comes_first_goes_on_with_a_reassignment() -> None:
+    world = three("t", [2])
+    steps = [Kill(ids(2)), Reassign({tp("t-0"): ids(1)}), Kill(ids(1, 3)), Start(ids(1))]
+    _, after = ask(world.context, steps)
+    assert after.reassignments[tp("t-0")].stored.target_replicas == ids(1)
+
+
+@pytest.mark.parametrize(
+    "names", [{"written_zxid": 7}, {"isr_broker_epochs": (3, 4)}], ids=["Apache", "ours"]
+)
+def test_incarnations_that_stand_in_the_store_are_kept(names: dict[str, Any]) -> None:
+    """Also where a broker has another one by now; Apache names a transaction instead."""
     context = three("t", [2, 1]).context.fork()
-    written = replace(context.leaderships[tp("t-0")], written_zxid=7)
+    written = replace(context.leaderships[tp("t-0")], **names)
     context.leaderships = {tp("t-0"): written}
     assert stored(context).states == {tp("t-0"): written}
 

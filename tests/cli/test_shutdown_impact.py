@@ -101,6 +101,10 @@ def test_no_promise_counts_on_a_broker_that_gives_no_answer(
     shell.ok("config", "set", "--topic", "safe", "min.insync.replicas=2")
     code, out, _ = shell("shutdown-impact", "--broker", 1)
     assert code == 1 and HANGS in out.splitlines(), out
+    assert HANGS in shell("roll", "plan", "--broker", 3)[1].splitlines(), "of whom one may die"
+    shell.ok("config", "set", "--topic", "safe", "min.insync.replicas=3")
+    code, out, _ = shell("what-if", "--kill", 4, "--start", 4, "--catch-up")
+    assert (code, HANGS in out) == (0, False), "it is started anew"
     shell.ok("config", "delete", "--topic", "safe", "min.insync.replicas")
     assert HANGS in shell("reassign", "plan", "--drain", 3)[1]
     monkeypatch.setattr(sources, "silent_brokers", lambda *_: {2: "it hangs"})

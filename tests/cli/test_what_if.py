@@ -18,10 +18,19 @@ from odradek.advisor.what_if_steps import (
     ask,
 )
 from odradek.cli.sources import Source
-from odradek.cli.what_if import InOrder, as_dict, how_they_ended, next_controller, parse_step, show
+from odradek.cli.what_if import (
+    InOrder,
+    as_dict,
+    how_they_ended,
+    next_controller,
+    parse_step,
+    show,
+    without_replicas,
+)
 from odradek.model.facts import MetadataLoaded
 from odradek.model.ids import BrokerId, TopicPartition
 from tests.cli.conftest import Shell
+from tests.controller.six import ids
 from tests.controller.test_eligible import last_one_standing
 from tests.controller.world import three
 from tests.support import eventually
@@ -117,6 +126,11 @@ def test_a_start_that_brings_nothing_back_says_so(shell: Shell, topic: str) -> N
     assert "no partition has a replica on broker 9" in shell("what-if", "--start", 9)[1].splitlines()
     assert "has a replica on" not in shell("what-if", "--start", 9, "--reassign", f"{topic}-0=9")[1]
     assert "has a replica on" not in shell("what-if", "--kill", 2, "--start", 2)[1]
+    context = three().context.fork()
+    steps = [Start(ids(9)), Kill(ids(9)), Start(ids(9))]
+    assert without_replicas(context, context, steps) == [9]
+    context.out_of_service = {"u": "/brokers/topics/u: not JSON"}
+    assert without_replicas(context, context, steps) == [], "nobody knows where u has its replicas"
 
 
 def test_a_default_of_the_whole_cluster_is_deleted_where_it_is_set(shell: Shell) -> None:

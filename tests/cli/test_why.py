@@ -115,6 +115,8 @@ def test_that_clients_are_not_told_who_is_eligible_is_said_where_it_counts(
     assert open_question not in shell("what-if", "--kill", second)[1], "nobody else is alive"
     assert open_question not in shell("what-if", "--start", first)[1], "it has a leader"
     assert open_question in shell("what-if", "--kill", second, "--start", first)[1]
+    assert open_question in shell("what-if", "--kill", second, "--start", second)[1]
+    assert open_question not in shell("what-if", "--shut-down", second, "--start", second)[1], "it has all"
     cluster.stop_in_order(second)
     eventually(lambda: "is offline" in shell("why", "few")[1], what="it is offline")
     assert open_question in shell("why", "few")[1]

@@ -15,7 +15,7 @@ from odradek.advisor.observed import observed_context
 from odradek.advisor.roll_plan import roll_plan
 from odradek.advisor.shutdown_impact import shutdown_impact
 from odradek.advisor.what_if import PartitionOutcome, WhatIf, context_of, what_if
-from odradek.advisor.what_if_steps import Elect, Kill, ShutDown, Step, ask
+from odradek.advisor.what_if_steps import Elect, Kill, ShutDown, Start, Step, ask
 from odradek.controller.context import ControllerContext, ControllerSettings
 from odradek.model.cluster import LeaderAndIsr
 from odradek.model.facts import MetadataLoaded
@@ -320,6 +320,28 @@ def test_what_if_a_broker_comes_when_nobody_is_left_is_what_it_then_does(seed: i
                 )
                 assert (difference, outcome) == (None, outcome)
             found.run(found.random.choice([0.1, 2.0]))
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_what_if_the_last_die_after_the_others_and_one_comes_back_is_what_it_then_does(seed: int) -> None:
+    """Asked as a whole beforehand: a controller has decided something in between, and the next one reads that."""
+    with cluster(seed) as found:
+        context = found.settled()
+        first = found.random.sample(found.live, found.random.randint(1, len(found.live) - 1))
+        last, comes = [b for b in found.live if b not in first], BrokerId(found.random.choice(found.live))
+        kills = [Kill(tuple(map(BrokerId, several))) for several in (first, last)]
+        (*_, came), _ = ask(context, [*kills, Start((comes,))])
+        for several in (first, last):
+            found.does(f"kill {' '.join(map(str, several))} unmounted")
+            if several is first:
+                found.run(0.03)
+                found.settled()
+        found.does(f"start {comes}")
+        found.run(0.03)
+        found.settled()
+        for outcome in came.outcomes:
+            difference = differs(found, outcome, is_unclean=outcome.is_unclean, goes_on=True)
+            assert (difference, outcome) == (None, outcome)
 
 
 def refuses_or_loses(found: Cluster, context: ControllerContext, unclean: set[TopicPartition]) -> None:

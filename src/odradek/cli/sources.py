@@ -80,7 +80,6 @@ class Source:
         return {
             broker
             for outcome in outcomes
-            if outcome.leader_after >= 0
             for broker in outcome.isr_after
             if broker in self.silent
             and (
