@@ -104,6 +104,7 @@ def test_that_clients_are_not_told_who_is_eligible_is_said_where_it_counts(
     cluster, shell = start_cluster(3)
     first, second = (b for b in (1, 2, 3) if b != cluster.controller)
     shell.ok("topic", "create", "few", "--assign", f"{first},{second}", "-c", "min.insync.replicas=2")
+    shell.ok("topic", "create", "enough", "--assign", f"{second},{first}")
     open_question = (
         "not known: which replicas outside the ISR are eligible to lead few-0 without loss (KIP-966)"
     )
@@ -120,6 +121,8 @@ def test_that_clients_are_not_told_who_is_eligible_is_said_where_it_counts(
     cluster.stop_in_order(second)
     eventually(lambda: "is offline" in shell("why", "few")[1], what="it is offline")
     assert open_question in shell("why", "few")[1]
+    code, out, _ = shell("why", "enough")
+    assert code == 1 and "KIP-966" not in out, "one was enough, so none is eligible beside it"
     code, out, _ = shell("what-if", "--start", first)
     assert code == 1 and open_question in out
     assert open_question in shell("what-if", "--start", second)[1], (
