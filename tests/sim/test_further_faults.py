@@ -26,6 +26,7 @@ from odradek.sim.plan import (
     MOMENT_KINDS,
     RELEASE_KINDS,
     RUDE_KINDS,
+    SELDOM_KINDS,
     SLOW_KINDS,
     SLOW_TRANSACTION_KINDS,
     TABLES,
@@ -89,6 +90,7 @@ def test_every_kind_has_its_function() -> None:
         *SLOW_TRANSACTION_KINDS,
         *RELEASE_KINDS,
         *WANT_KINDS,
+        *SELDOM_KINDS,
     ]
     assert set(drawn) == set(faults.TABLE)
     assert len({*drawn, *ACTIONS}) == len(drawn) + len(ACTIONS)
@@ -136,7 +138,7 @@ OF_TABLES = (
     OfTables((8, 9, 17), {"replica.fetch.max.bytes": "200"}),
     OfTables((16,)),
     OfTables((10, 11, 12), _of_mixed_groups(3, 2), WITH_A_MIXED_GROUP),
-    OfTables((13, 14, 15), _of_transactions(3, 2), {"has_transactions": True}),
+    OfTables((13, 14, 15, 18), _of_transactions(3, 2), {"has_transactions": True}),
 )
 # Of those tables some kinds end lives, so that others find nobody; and a static member falls silent only beside two that run.
 ENDING_ALL, NEEDS_MORE_MEMBERS = {0, 1}, {"static_member_falls_silent"}

@@ -111,6 +111,28 @@ def _epochs_that_fall(core: Any) -> None:
     core.replicas.partitions[T].log.epochs.entries.insert(0, EpochEntry(7, 0))
 
 
+def _an_epoch_before_the_start(core: Any) -> None:
+    log = core.replicas.partitions[T].log
+    log.epochs.entries[:] = EpochEntry(0, log.log_start_offset - 1), EpochEntry(1, log.log_start_offset)
+
+
+def _what_nobody_flushes(core: Any) -> None:
+    replica = core.replicas.partitions[T]
+    replica.log.flushed = FlushState(replica.log.log_end_offset - 1)
+    replica.flushes_before_ack = True
+
+
+def _who_waits_for_what_is_flushed(core: Any) -> None:
+    replica = core.replicas.partitions[T]
+    replica.flush_waiters.add(replica.log.recovery_point, SimpleNamespace(is_done=False), 0)
+
+
+def _who_waits_where_nobody_leads(core: Any) -> None:
+    replica = core.replicas.partitions[T]
+    replica.stop()
+    replica.commit_waiters.add(1, SimpleNamespace(is_done=False), 0)
+
+
 def _a_follower(core: Any) -> None:
     replica = core.replicas.partitions[T]
     replica.followers.pop(next(iter(replica.followers)))
@@ -203,6 +225,10 @@ PLANTED: dict[str, tuple[str, Callable[[Any], None]]] = {
     "more is flushed than there is": ("a replica", _a_point_of_recovery),
     "an epoch behind the end": ("a replica", _an_epoch),
     "epochs that fall": ("a replica", _epochs_that_fall),
+    "an epoch before the start": ("a replica", _an_epoch_before_the_start),
+    "records that nobody flushes": ("a replica", _what_nobody_flushes),
+    "one that waits for what is flushed": ("a replica", _who_waits_for_what_is_flushed),
+    "one that waits where nobody leads": ("a replica", _who_waits_where_nobody_leads),
     "a follower that is not known": ("a replica", _a_follower),
     "a count of followers": ("a replica", _a_count_of_followers),
     "one that does not lead and has followers": ("a replica", _a_leader_that_does_not_lead),
@@ -305,6 +331,7 @@ class _Shards:
         self.waiting: dict[str, list[str]] = {}
         self.busy: dict[str, int] = {}
         self.stalled: dict[str, int] = {}
+        self._late: dict[int, Any] = {}
         self.shards = {0: self}
         self.core = type("Core", (), {"groups": self})
 
@@ -366,6 +393,10 @@ def _has_let_go(shards: _Shards) -> None:
 LETS_GO = NEW._replace(state=MemberState.UNREVOKED_PARTITIONS, revoking={b"t": (0,)})
 
 
+def _waits_for_what_has_come(shards: _Shards) -> None:
+    shards.stalled["g"] = 1
+
+
 def _waits_for_a_turn(shards: _Shards) -> None:
     shards.busy["h"] = 1
     shards.waiting = {"g": ["JoinGroup"], "h": ["JoinGroup"]}
@@ -381,6 +412,7 @@ def _waits_for_a_turn(shards: _Shards) -> None:
         _waits_for_nobody,
         _prepares_and_waits,
         _waits_for_a_turn,
+        _waits_for_what_has_come,
         _has_no_session,
         _of_kip_848_has_no_session,
         _lets_go_without_end,

@@ -14,10 +14,12 @@ from odradek.protocol.messages import describe_cluster
 from odradek.sim.checkers.waits import (
     LATE_S,
     Deadlines,
+    Flushes,
     HeldBack,
     Overdue,
     Throttles,
     Unanswered,
+    Unflushed,
     nobody_is_forgotten,
 )
 from odradek.sim.clients.client import SimClient
@@ -70,6 +72,25 @@ def test_who_stays_held_back_by_a_throttle_that_is_lifted_is_named() -> None:
         found = list(memory.observe(seen, now_s))
         assert [(a.name, a.topic_partition) for a in found] == [("NotHeldBack", held.topic_partition)] * count
         assert all("broker 1" in a.detail and "on no list" in a.detail for a in found)
+
+
+def test_what_stays_unflushed_beyond_its_time_is_named() -> None:
+    memory, late = Flushes(), Unflushed(TopicPartition("t", 0), ONE, 3, 500)
+    within = 0.5 + Flushes.WITHIN_S
+    looks: list[tuple[float, list[Unflushed], int]] = [
+        (0.0, [late], 0),
+        (within, [late, late._replace(broker=TWO)], 0),
+        (within + 0.1, [late, late._replace(recovery_point=4)], 1),
+        (within + 0.2, [], 0),
+        (within + 0.3, [late], 0),
+        (2 * within, [late, late._replace(flush_ms=1_000)], 0),
+    ]
+    for now_s, seen, count in looks:
+        found = list(memory.observe(seen, now_s))
+        assert [(a.name, a.topic_partition) for a in found] == [
+            ("FlushedInTime", late.topic_partition)
+        ] * count
+        assert all("broker 1" in a.detail and "up to 3" in a.detail for a in found)
 
 
 def test_a_request_that_waits_at_both_looks_is_forgotten() -> None:

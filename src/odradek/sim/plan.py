@@ -202,14 +202,22 @@ WANT_OPERATIONS: dict[str, tuple[str, int, float, float]] = {
     "throttle": ("F24", 4, 1.0, 6.0),
     "one_directory_left": ("F23", 1, 1.0, 6.0),
     "two_of_a_name": ("F25", 1, 0.0, 3.0),
+    "delete_amid_move": ("F25", 2, 0.5, 2.0),
 }
 WANT_SHARE = 1 / 6
+# Of a coordinator whose appends fail, in seeds that have one, and of ids for producers (`faults.moments`, `faults.requests`): in one
+# of ten seeds, each drawn by itself.
+SELDOM_KINDS: dict[str, tuple[str, int, float, float]] = {
+    "coordinator_alone": ("F6", 3, 2.0, 6.0),
+    "lost_allocations": ("F11", 3, 0.0, 0.0),
+}
+SELDOM_SHARE = 0.1
 # Of a release that gives way to the next (`rolling`): in one of eight seeds, once.
 RELEASE_KINDS: dict[str, tuple[str, int, float, float]] = {"roll": ("F30", 1, 0.0, 0.0)}
 TABLES = (
     KINDS, FURTHER_KINDS, CLIENT_KINDS, BATCH_KINDS, LOG_KINDS, RUDE_KINDS, MOMENT_KINDS, ACTIONS, OPERATIONS, CLEANER_KINDS, GROUP_KINDS,
     SLOW_KINDS, MIXED_SLOW_KINDS, TRANSACTION_KINDS, SLOW_TRANSACTION_KINDS,
-    RELEASE_KINDS, WANT_KINDS, WANT_OPERATIONS,
+    RELEASE_KINDS, WANT_KINDS, WANT_OPERATIONS, SELDOM_KINDS,
 )  # fmt: skip
 ALL_KINDS = frozenset().union(*TABLES)
 # What a seed is about, by the numbers of the fault matrix: `classes_of`.
@@ -240,6 +248,7 @@ UNCLEAN = frozenset({"elect_unclean", "allow_unclean", "leave_laggards"})
 # Records below the log start are gone because somebody asked for it.
 MOVE_THE_LOG_START = frozenset({"delete_records", "set_retention"})
 QUOTA_OF_TIME = 2 / 3  # of a quota that is set: from this target on it is one of time
+ALONE = frozenset({"coordinator_alone"})
 THROTTLES, LEAVES_ONE_DIRECTORY = frozenset({"throttle"}), frozenset({"one_directory_left"})
 TWO_DISKS = frozenset({"directory_offline", "move_log_dir", "one_directory_left", "two_of_a_name"})
 SETS_MIN_ISR, MOVES_LOGS = frozenset({"set_min_isr", "leave_laggards"}), frozenset({"move_log_dir"})
@@ -439,6 +448,14 @@ def draw(seed: int) -> Plan:
         slow += _by_themselves(SLOW_TRANSACTION_KINDS, seed, min(duration_s, SLOW_FROM_S), SLOW_SHARE)
     if mixed_group:
         settings.update(_of_mixed_groups(replication_factor, min_insync_replicas))
+    seldom = _by_themselves(SELDOM_KINDS, seed, duration_s, SELDOM_SHARE)
+    if not (has_group or has_sharers or mixed_group or has_transactions):
+        seldom = [fault for fault in seldom if fault.kind not in ALONE]
+    faults += seldom
+    if any(fault.kind in ALONE for fault in seldom):
+        # Who is cut off leaves the ISR soon, and there is time left in which appends fail.
+        settings.update({"replica.lag.time.max.ms": "1000", "replica.fetch.wait.max.ms": "500"})
+    settings.update(_flushing(seed))
     rolls, first_level = _release(seed, duration_s)
     faults += rolls + slow
     lasts_s = max(duration_s, LEAST_SLOW_S if slow else 0.0)
@@ -701,6 +718,12 @@ def _disks(seed: int, *, moves: bool) -> dict[str, str]:
     if rng.random() < 0.5 and moves:
         settings["num.replica.alter.log.dirs.threads"] = "1"
     return settings
+
+
+def _flushing(seed: int) -> dict[str, str]:
+    """One seed of ten flushes by time, which nobody waits for."""
+    rng = random.Random(f"flushing-{seed}")
+    return {"log.flush.interval.ms": str(rng.choice((200, 2_500)))} if rng.random() < SELDOM_SHARE else {}
 
 
 def _one_after_another(

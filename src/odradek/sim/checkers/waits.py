@@ -69,6 +69,38 @@ class Throttles:
                 )
 
 
+class Unflushed(NamedTuple):
+    """A log with flush.ms that has records beyond what is on the disk."""
+
+    topic_partition: TopicPartition
+    broker: BrokerId
+    recovery_point: int
+    flush_ms: int
+
+
+class Flushes:
+    """FlushedInTime: what came to a log with flush.ms is on the disk by then: when that time is over, and the logs were looked at once
+    more, which happens once a second."""
+
+    WITHIN_S = 3.0
+
+    def __init__(self) -> None:
+        self._since_s: dict[Unflushed, float] = {}
+
+    def observe(self, unflushed: Iterable[Unflushed], now_s: float) -> Iterator[Anomaly]:
+        """`unflushed`: all that there are at `now_s`, in virtual seconds."""
+        before, self._since_s = self._since_s, {}
+        for one in unflushed:
+            since_s = self._since_s[one] = before.get(one, now_s)
+            if now_s - since_s > one.flush_ms / 1000 + self.WITHIN_S:
+                yield Anomaly(
+                    "FlushedInTime",
+                    one.topic_partition,
+                    f"broker {one.broker} has flushed it up to {one.recovery_point}, and nothing of what came since for "
+                    f"{now_s - since_s:g} s, with flush.ms={one.flush_ms}",
+                )
+
+
 class Muted(NamedTuple):
     """A connection of which nothing is read for a quota, at a broker where nobody has one."""
 

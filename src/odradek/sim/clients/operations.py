@@ -28,7 +28,7 @@ from odradek.sim.clients.client import EPOCH_MS, Address, RequestFailed, SimClie
 from odradek.sim.clients.group_member import GROUP
 from odradek.sim.clients.producer import produce_request
 from odradek.sim.faults.disks import fails_alone, has_all_directories
-from odradek.sim.faults.targets import serving, start_again
+from odradek.sim.faults.targets import controller, cut, serving, start_again
 from odradek.sim.plan import Fault
 from odradek.sim.world import PORT, SimBroker, World
 
@@ -38,7 +38,7 @@ THROTTLED_LISTS = ("leader.replication.throttled.replicas", "follower.replicatio
 THROTTLED_RATES = ("leader.replication.throttled.rate", "follower.replication.throttled.rate")
 LOW_RATES = ("0", "1", "1", "100", "1000")  # bytes a second
 HIGH_RATE = "1000000"
-THROTTLED, MADE_LATER = "throttled-at-rest", "made-later"
+THROTTLED, MADE_LATER, MOVED_AWAY = "throttled-at-rest", "made-later", "moved-away"
 # A broker that could not make a log tries again after one second, two and four, and registers anew then.
 MADE_S = 5.0
 OFFLINE_S = 6.0  # high watermarks are written every five seconds: then at the latest it is noticed that a directory fails
@@ -58,7 +58,7 @@ class Operations:
         world: World
         _client: SimClient
 
-    _made = 0  # topics of `_made_on`
+    _made = 0  # topics of `_made_on` and `_delete_amid_move`
 
     _partition: Callable[[Fault], TopicPartition | None]
     _ask: Callable[..., Any]
@@ -246,6 +246,29 @@ class Operations:
         self.world.note(f"administrator: at rest: {said}")
         if said.endswith("False"):
             self.world.let_in.append(Anomaly("LogIsMade", None, f"at rest: {said}"))
+
+    async def _delete_amid_move(self, fault: Fault) -> str:
+        """A topic of this operator alone is deleted while the controller cannot tell a replica that it has left: what is owed to the
+        move goes with the topic. Half of the time that broker dies meanwhile."""
+        asked, brokers = controller(self.world), serving(self.world)
+        leavers = [broker for broker in brokers if broker is not asked]
+        if asked is None or not leavers:
+            return "nobody can leave"
+        leaver = leavers[int(fault.target * len(leavers))]
+        stays = next(broker for broker in brokers if broker is not leaver)
+        partition = TopicPartition(f"{MOVED_AWAY}-{self._made}", 0)
+        self._made += 1
+        ids = [int(stays.broker_id), int(leaver.broker_id)]
+        error = await self._client.create_topic(partition.topic, -1, -1, assignments=[ids])
+        cut(self.world, [(asked.name, leaver.name)], fault.lasts_s)
+        said = await self._alter(partition, ids[:1])
+        await asyncio.sleep(HEARD_S)
+        if fault.amount < 0.5 and leaver.is_running and not (self.world.exempt or self.world.is_healed):
+            leaver.kill()
+            start_again(self.world, leaver, fault.lasts_s)
+            said += ", and it dies"
+        await self._delete_for_good(partition.topic)
+        return f"{partition} is made: {error.name}, leaves {leaver.name}: {said}, and is deleted"
 
     def _listed(self, topic: str, rng: random.Random) -> str:
         found = self.world.topics.assignment(topic)

@@ -42,7 +42,7 @@ ENDS_A_LIFE = frozenset(
         "segment_missing", "descriptors_run_out", "kill_coordinator", "disk_fails_while_cleaning",
         "kill_transaction_coordinator", "slow_coordinator_load", "leaders_in_turn", "elected_again",
         "coordinator_elected_again", "dies_when_told", "leave_laggards", "threads_run_out",
-        "one_directory_left", "log_overwritten", "log_cut_short", "two_of_a_name",
+        "one_directory_left", "log_overwritten", "log_cut_short", "two_of_a_name", "delete_amid_move",
     }
 )  # fmt: skip
 

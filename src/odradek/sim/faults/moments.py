@@ -11,6 +11,7 @@ from odradek.model.ids import TopicPartition
 from odradek.model.topic_names import GROUPS_TOPIC, TRANSACTIONS_TOPIC
 from odradek.sim.faults.controllers import ARMED_S, at_a_step
 from odradek.sim.faults.targets import (
+    both_ways,
     controller,
     cut,
     later,
@@ -221,6 +222,34 @@ def coordinator_elected_again(world: World, fault: Fault) -> bool:
     return _as_soon_as(world, fault, lambda: _elected_again(world, fault, OF_COORDINATORS))
 
 
+def coordinator_alone(world: World, fault: Fault) -> bool:
+    """Nobody follows a coordinator, and its controller takes the others out of the ISR: what it has appended comes late, or not at all,
+    and what it appends then is refused."""
+    return _as_soon_as(world, fault, lambda: _coordinator_alone(world, fault))
+
+
+def _coordinator_alone(world: World, fault: Fault) -> bool:
+    asked = controller(world)
+    found: dict[str, list[tuple[TopicPartition, SimBroker, list[SimBroker]]]] = {}
+    for partition, state in sorted(world.view(with_batches=False).partitions.items()):
+        stored = state.stored
+        if partition.topic not in OF_COORDINATORS or stored is None or stored.leader < 0:
+            continue
+        first = world.brokers[stored.leader]
+        followers = [world.brokers[b] for b in state.assignment if b != stored.leader]
+        # The controller is asked over the links of a follower, if it is one.
+        replica = first.replica(partition) if _leads(first, partition) else None
+        if replica is not None and replica.log.log_end_offset and asked not in followers:
+            found.setdefault(partition.topic, []).append((partition, first, followers))
+    if not found:
+        return False
+    of_topic = sorted(found)[int(fault.target * len(found))]
+    partition, first, followers = found[of_topic][int(fault.amount * len(found[of_topic]))]
+    world.note(f"nobody follows {first.name} in {partition}")
+    lag_s = first.settings().replica_lag_time_max_ms / 1000
+    return cut(world, both_ways(first, followers), lag_s + fault.lasts_s)
+
+
 def _leaders_in_turn(world: World, fault: Fault) -> bool:
     first = leader(world, fault)
     found = None if first is None else _in_sync_led_by(world, first, fault)
@@ -330,4 +359,5 @@ TABLE = table_of(
     leaders_in_turn,
     elected_again,
     coordinator_elected_again,
+    coordinator_alone,
 )

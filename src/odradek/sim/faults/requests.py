@@ -14,6 +14,7 @@ from odradek.sim.world import World
 API_VERSIONS = 18  # which a broker asks the controller alone
 LIST_OFFSETS, LEADER_AND_ISR, STOP_REPLICA, UPDATE_METADATA, CONTROLLED_SHUTDOWN = 2, 4, 5, 6, 7
 OFFSET_FOR_LEADER_EPOCH, ADD_PARTITIONS_TO_TXN, WRITE_TXN_MARKERS, ALTER_PARTITION = 23, 24, 27, 56
+ALLOCATE_PRODUCER_IDS = 67
 LOST = (
     OFFSET_FOR_LEADER_EPOCH, WRITE_TXN_MARKERS, ADD_PARTITIONS_TO_TXN, LIST_OFFSETS, ALTER_PARTITION, STOP_REPLICA, UPDATE_METADATA,
     CONTROLLED_SHUTDOWN,
@@ -26,6 +27,14 @@ def lost_requests(world: World, fault: Fault) -> bool:
         return False
     key = LOST[int(fault.target * len(LOST))]
     lose_next(world, key, f"a request {key}", 1 + int(fault.amount * 3))
+    return True
+
+
+def lost_allocations(world: World, fault: Fault) -> bool:
+    """The next brokers that ask for ids to give to producers hear nothing, once or twice."""
+    if not serving(world):
+        return False
+    lose_next(world, ALLOCATE_PRODUCER_IDS, "AllocateProducerIds", 1 + int(fault.amount * 2))
     return True
 
 
@@ -93,4 +102,4 @@ def _deletes(frame: bytes) -> bool:
     return any(one.delete_partition for topic in request.topic_states for one in topic.partition_states)
 
 
-TABLE = table_of(lost_requests, dies_when_told, deposed_while_asked)
+TABLE = table_of(lost_requests, lost_allocations, dies_when_told, deposed_while_asked)

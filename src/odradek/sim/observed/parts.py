@@ -9,6 +9,7 @@ from odradek.broker.fetch_sessions import ParkedFetch
 from odradek.broker.organs import Periodic
 from odradek.coordinator.consumer_records import MemberState
 from odradek.coordinator.group_states import GroupState
+from odradek.coordinator.shard import _groups_of
 from odradek.coordinator.timers import Kind
 from odradek.replication.isr import Committed
 from odradek.replication.replica import Replica
@@ -160,6 +161,9 @@ def _groups(core: Any, now_ms: int) -> Iterator[str]:
         if coordinator is None or not shards.partition.is_leader:
             continue
         shard = coordinator.shard
+        late = Counter(group_id for append, _ in shard._late.values() for group_id in _groups_of(append))
+        if shard.stalled != late:
+            yield f"it waits for what came of records of {dict(late)}, and holds up {shard.stalled}"
         if not shard.groups and not shard.consumer_groups:
             continue
         armed: dict[tuple[Kind, str, str], int] = {}
@@ -370,16 +374,27 @@ def _of_replica(replica: Any) -> Iterator[str]:
             yield f"epochs do not rise from {before} to {after}"
     if epochs and epochs[-1].start_offset > end:
         yield f"the last epoch begins at {epochs[-1].start_offset}, and it ends at {end}"
+    # The first one may begin within the batch that the start is in (seed 80).
+    if len(epochs) > 1 and epochs[1].start_offset <= log.log_start_offset:
+        yield f"its second epoch begins at {epochs[1].start_offset}, and it begins at {log.log_start_offset}"
+    if replica.flushes_before_ack and log.recovery_point < end and not replica.is_flushing:
+        yield f"it ends at {end}, is flushed up to {log.recovery_point}, and no flush is under way"
     if type(replica) is Replica:
         return
     followers = replica._followers
     if not replica.is_leader:
+        waiting = len(replica.commit_waiters) + len(replica.flush_waiters)
+        if waiting:
+            yield f"it does not lead, and {waiting} wait for its records to be committed or flushed"
         if followers or replica.followers or replica.leader_epoch_start_offset != UNKNOWN_OFFSET:
             yield f"it does not lead, and knows {list(replica.followers)}, and {replica.leader_epoch_start_offset}"
         return
     assigned = {broker for broker in replica.assignment.replicas if broker != replica.broker}
     if replica.followers.keys() != assigned or followers != tuple(replica.followers.values()):
         yield f"it knows the followers {list(replica.followers)}, and is assigned to {sorted(assigned)}"
+    flushed = [offset for offset, _ in replica.flush_waiters.waiting() if offset <= log.recovery_point]
+    if flushed:
+        yield f"it is flushed up to {log.recovery_point}, and who waits for {flushed} has no answer"
     maximal = replica.state.maximal_isr
     counted = [follower.broker for follower in followers if follower.is_in_maximal_isr]
     if replica._followers_in_isr != len(counted) or any(

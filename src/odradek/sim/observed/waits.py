@@ -11,11 +11,12 @@ from odradek.broker.handlers.init_producer_id import ProducerIdWait
 from odradek.broker.leader_wait import TopicWait
 from odradek.coordinator.classic_group import ClassicGroup
 from odradek.coordinator.group_states import GroupState
+from odradek.log.config import LONG_MAX
 from odradek.model.ids import BrokerId
 from odradek.replication.followed import LATER
 from odradek.replication.purgatory import DEADLINE_GRAIN_MS, Waiter
 from odradek.sim.checkers.beliefs import Overslept
-from odradek.sim.checkers.waits import HeldBack, Muted, Overdue, Unanswered
+from odradek.sim.checkers.waits import HeldBack, Muted, Overdue, Unanswered, Unflushed
 from odradek.sim.observed.beliefs import AtWork, is_awake
 from odradek.sim.observed.silences import may_be_written
 from odradek.sim.world import World
@@ -165,6 +166,23 @@ def held_back(world: World, seen: AtWork) -> Iterator[HeldBack]:
                     yield HeldBack(partition, number, "it is on no list", left_ms)
                 elif throttle._copied.total * 1_000 <= rate * throttle._copied.window_ms:
                     yield HeldBack(partition, number, f"the rate of {rate} allows it", left_ms)
+
+
+def unflushed(world: World, seen: AtWork) -> Iterator[Unflushed]:
+    """Of brokers whose loop runs, and that have threads."""
+    if world.threads_run_out:
+        return
+    for number, (broker, core) in seen.brokers.items():
+        if broker.is_stopping or not is_awake(world, broker):
+            continue
+        for partition, replica in core.replicas.partitions.items():
+            log = replica.log
+            if (
+                log.config.flush_ms < LONG_MAX
+                and log.recovery_point < log.log_end_offset
+                and log.failure is None
+            ):
+                yield Unflushed(partition, number, log.recovery_point, log.config.flush_ms)
 
 
 def muted(world: World, seen: AtWork) -> Iterator[Muted]:

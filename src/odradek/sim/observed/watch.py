@@ -34,7 +34,7 @@ from odradek.sim.checkers.open_transactions import OpenTransactions
 from odradek.sim.checkers.parts import parts_are_whole
 from odradek.sim.checkers.removals import Removals
 from odradek.sim.checkers.silences import Silences
-from odradek.sim.checkers.waits import Deadlines, Mutes, Throttles
+from odradek.sim.checkers.waits import Deadlines, Flushes, Mutes, Throttles
 from odradek.sim.faults.moments import OF_COORDINATORS
 from odradek.sim.observed.beliefs import (
     acquaintances,
@@ -62,7 +62,7 @@ from odradek.sim.observed.open_transactions import begun_s, open_transactions
 from odradek.sim.observed.parts import Parts
 from odradek.sim.observed.retention import Retention
 from odradek.sim.observed.silences import present, spoke_s
-from odradek.sim.observed.waits import held_back, muted, overdue, overslept
+from odradek.sim.observed.waits import held_back, muted, overdue, overslept, unflushed
 from odradek.sim.world import SimBroker, World
 
 # What follows when a broker has done so is worth a look at once: the next one may come when it has been made good (KAFKA-3978).
@@ -97,6 +97,7 @@ class Watch:
         self._deadlines = Deadlines()
         self._throttles = Throttles()
         self._mutes = Mutes()
+        self._flushes = Flushes()
         self._open = OpenTransactions()
         self._silences = Silences()
         self._parts = Parts()
@@ -162,6 +163,7 @@ class Watch:
             found += self._deadlines.observe(overdue(self.world, working), self.world.loop.time())
             found += self._throttles.observe(held_back(self.world, working), self.world.loop.time())
             found += self._mutes.observe(muted(self.world, working), self.world.loop.time())
+            found += self._flushes.observe(unflushed(self.world, working), self.world.loop.time())
             found += self._open.observe(
                 open_transactions(self.world, working), begun_s(self.world), self.world.loop.time()
             )
