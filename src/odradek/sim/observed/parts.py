@@ -383,9 +383,9 @@ def _of_replica(replica: Any) -> Iterator[str]:
         return
     followers = replica._followers
     if not replica.is_leader:
-        waiting = len(replica.commit_waiters) + len(replica.flush_waiters)
+        waiting = [*replica.commit_waiters.waiting(), *replica.flush_waiters.waiting()]
         if waiting:
-            yield f"it does not lead, and {waiting} wait for its records to be committed or flushed"
+            yield f"it does not lead, and {len(waiting)} wait for its records to be committed or flushed"
         if followers or replica.followers or replica.leader_epoch_start_offset != UNKNOWN_OFFSET:
             yield f"it does not lead, and knows {list(replica.followers)}, and {replica.leader_epoch_start_offset}"
         return
