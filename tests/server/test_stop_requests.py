@@ -158,3 +158,50 @@ def test_a_stop_keeps_its_directories_while_a_thread_works_beside_the_loop(tmp_p
         directory.lock().release()
 
     asyncio.run(run())
+
+
+def test_what_the_disk_is_asked_for_while_the_journal_is_written_ends_before_the_logs_are_closed(
+    tmp_path: Path,
+) -> None:
+    """High watermarks, say, that a turn wants to be written: behind the close they would lie in a directory that another broker may
+    have by then."""
+    order: list[str] = []
+
+    async def run() -> None:
+        settings = {"broker.id": "1", "listeners": "PLAINTEXT://127.0.0.1:0", "log.dirs": str(tmp_path)}
+        environment = Environment(asyncio.get_running_loop())
+        runtime = BrokerRuntime(BrokerSettings(settings), environment, MemoryEnsemble())
+        await runtime.start()
+        parts, close = runtime.parts, runtime.logs.close
+        assert parts is not None
+        journal_finish, disk_finish = parts.journal.finish, parts.disk.finish
+        is_awaited = asyncio.Event()
+
+        async def work() -> None:
+            await is_awaited.wait()
+            order.append("done")
+
+        async def finish_journal() -> None:
+            await journal_finish()
+            order.append("asked")
+            parts.disk._spawn(work())
+
+        async def finish_disk() -> None:
+            if order == ["asked"]:
+                is_awaited.set()
+            await disk_finish()
+
+        def closing(*given: Any, **named: Any) -> None:
+            order.append("closed")
+            close(*given, **named)
+
+        parts.journal.finish = finish_journal  # type: ignore[method-assign]
+        parts.disk.finish = finish_disk  # type: ignore[method-assign]
+        runtime.logs.close = closing  # type: ignore[method-assign]
+        await runtime.stop(is_controlled=False)
+        is_awaited.set()
+        await disk_finish()
+        await asyncio.to_thread(environment.close)
+
+    asyncio.run(run())
+    assert order == ["asked", "done", "closed"]

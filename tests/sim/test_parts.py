@@ -20,7 +20,7 @@ from odradek.log.leader_epochs import EpochEntry
 from odradek.model.ids import TopicPartition
 from odradek.replication.isr import PendingExpandIsr
 from odradek.sim.observed.beliefs import at_work
-from odradek.sim.observed.parts import Parts, _groups
+from odradek.sim.observed.parts import Parts, _groups, _of_replica
 from odradek.sim.observed.watch import Watch
 from odradek.sim.run import run
 from tests.mutants.edit import Edit
@@ -245,6 +245,32 @@ def test_what_is_broken_is_found(why: str) -> None:
         plant(leader)
         found = [one for _ in range(2 * len(seen.brokers)) for one in parts.broken(world, seen)]
         assert {(one.broker, one.part) for one in found} == {(leader.broker_id, part)}, found
+
+
+def _begun_anew(replica: Any) -> None:
+    replica.log.truncate_fully_and_start_at(replica.log.log_end_offset, 0)
+
+
+def _flushed_in_the_background(replica: Any) -> None:
+    """While the flush that a waiter asked for is held, for a copy of the log."""
+    _begun_anew(replica)
+    replica.flush_waiters.add(replica.log.recovery_point, SimpleNamespace(is_done=False), 0)
+    replica.is_flushing = True
+
+
+WELL: dict[str, Callable[[Any], None]] = {
+    "a log that is begun anew": _begun_anew,
+    "one that was flushed in the background meanwhile": _flushed_in_the_background,
+}
+
+
+@each(WELL)
+def test_what_is_to_be_flushed_before_an_answer_may_be_well(why: str) -> None:
+    with healthy_world() as (_, leader):
+        replica = leader.replicas.partitions[T]
+        replica.flushes_before_ack = True
+        WELL[why](replica)
+        assert list(_of_replica(replica)) == []
 
 
 def _a_question(parts: Any) -> None:

@@ -1,12 +1,17 @@
 """Faults that few seeds have, and logs that are flushed by time: each world is survived, and shows the mutation it is for."""
 
-from typing import NamedTuple
+import asyncio
+from typing import Any, NamedTuple
 
 import pytest
 
+from odradek.model.error_codes import ErrorCode
 from odradek.sim import run as running
-from odradek.sim.plan import Fault, Plan, _of_sharers
+from odradek.sim.clients.client import SimClient
+from odradek.sim.clients.operations import MOVED_AWAY
+from odradek.sim.plan import Fault, Plan, _of_sharers, _of_transactions
 from odradek.sim.run import LIVENESS, OK, describe, run
+from odradek.sim.world import World
 from tests.mutants.edit import Edit
 from tests.mutants.patching import applied
 from tests.sim.plans import three_brokers
@@ -49,6 +54,23 @@ def moved() -> Plan:
 
 def by_time() -> Plan:
     return three_brokers(partitions=2, settings={"log.flush.interval.ms": "2500"}, duration_s=8.0)
+
+
+def on_a_slow_disk() -> Plan:
+    """Each sync takes half a second, and there are more logs than seconds."""
+    faults = (Fault(2.0, "slow_coordinator_load", 0.3, 0.99, 4.0),)
+    settings = {"log.flush.interval.ms": "200", **_of_transactions(3, 2)}
+    return three_brokers(
+        partitions=3, has_transactions=True, settings=settings, faults=faults, duration_s=8.0
+    )
+
+
+def without_descriptors() -> Plan:
+    """As soon as everybody has started, and has a tail to flush that is not open."""
+    faults = (Fault(3.0, "kill_all", 0.5, 0.5, 0.5), Fault(4.0, "descriptors_run_out", 0.5, 0.5, 5.9))
+    return three_brokers(
+        partitions=2, settings={"log.flush.interval.ms": "200"}, faults=faults, duration_s=11.0
+    )
 
 
 class Shown(NamedTuple):
@@ -100,6 +122,39 @@ def test_it_is_survived_and_shows_the_mutation_it_is_for(why: str) -> None:
     assert outcome.injected == sorted(plan.faults)
     with applied([edit]):
         assert run(plan).reason.startswith(f"{named}: ")
+
+
+LATE = {"a slow disk": on_a_slow_disk(), "no descriptors": without_descriptors()}
+
+
+@each(LATE)
+def test_a_disk_that_does_not_flush_in_time_is_no_fault_of_the_broker(why: str) -> None:
+    outcome = run(LATE[why])
+    assert outcome.code == OK, describe(outcome)
+    assert outcome.injected == list(LATE[why].faults)
+
+
+def test_no_link_is_cut_once_the_world_is_healed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By then the topic may have been made that was to be deleted amid a move."""
+    create_topic, was_healed = SimClient.create_topic, False
+
+    async def late(client: SimClient, name: str, *given: Any, **named: Any) -> ErrorCode:
+        error = await create_topic(client, name, *given, **named)
+        if name.startswith(MOVED_AWAY):
+            await asyncio.sleep(3.0)
+        return error
+
+    def no_link_is_cut(world: World) -> None:
+        nonlocal was_healed
+        if world.is_healed:
+            was_healed = True
+            assert not any(link.is_cut for link in world.network._links.values())
+
+    monkeypatch.setattr(SimClient, "create_topic", late)
+    plan = three_brokers(faults=(Fault(2.0, "delete_amid_move", 0.3, 0.9, 1.5),), duration_s=3.0)
+    outcome = run(plan, observe=no_link_is_cut)
+    assert outcome.code == OK, describe(outcome)
+    assert was_healed
 
 
 def test_a_broker_that_goes_round_in_circles_ends_the_run(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -260,6 +260,9 @@ class Operations:
         self._made += 1
         ids = [int(stays.broker_id), int(leaver.broker_id)]
         error = await self._client.create_topic(partition.topic, -1, -1, assignments=[ids])
+        if error is not ErrorCode.NONE or self.world.is_healed:
+            await self._delete_for_good(partition.topic)
+            return f"{partition} is made: {error.name}, and is deleted"
         cut(self.world, [(asked.name, leaver.name)], fault.lasts_s)
         said = await self._alter(partition, ids[:1])
         await asyncio.sleep(HEARD_S)
@@ -268,7 +271,7 @@ class Operations:
             start_again(self.world, leaver, fault.lasts_s)
             said += ", and it dies"
         await self._delete_for_good(partition.topic)
-        return f"{partition} is made: {error.name}, leaves {leaver.name}: {said}, and is deleted"
+        return f"{partition} is made, leaves {leaver.name}: {said}, and is deleted"
 
     def _listed(self, topic: str, rng: random.Random) -> str:
         found = self.world.topics.assignment(topic)

@@ -377,7 +377,8 @@ def _of_replica(replica: Any) -> Iterator[str]:
     # The first one may begin within the batch that the start is in (seed 80).
     if len(epochs) > 1 and epochs[1].start_offset <= log.log_start_offset:
         yield f"its second epoch begins at {epochs[1].start_offset}, and it begins at {log.log_start_offset}"
-    if replica.flushes_before_ack and log.recovery_point < end and not replica.is_flushing:
+    # A log that was begun anew has nothing to flush before records come.
+    if replica.flushes_before_ack and max(log.recovery_point, base) < end and not replica.is_flushing:
         yield f"it ends at {end}, is flushed up to {log.recovery_point}, and no flush is under way"
     if type(replica) is Replica:
         return
@@ -392,8 +393,9 @@ def _of_replica(replica: Any) -> Iterator[str]:
     assigned = {broker for broker in replica.assignment.replicas if broker != replica.broker}
     if replica.followers.keys() != assigned or followers != tuple(replica.followers.values()):
         yield f"it knows the followers {list(replica.followers)}, and is assigned to {sorted(assigned)}"
+    # The end of a flush that is under way answers all of them; another one, in the background, may have come first.
     flushed = [offset for offset, _ in replica.flush_waiters.waiting() if offset <= log.recovery_point]
-    if flushed:
+    if flushed and not replica.is_flushing:
         yield f"it is flushed up to {log.recovery_point}, and who waits for {flushed} has no answer"
     maximal = replica.state.maximal_isr
     counted = [follower.broker for follower in followers if follower.is_in_maximal_isr]

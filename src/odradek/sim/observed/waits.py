@@ -169,11 +169,13 @@ def held_back(world: World, seen: AtWork) -> Iterator[HeldBack]:
 
 
 def unflushed(world: World, seen: AtWork) -> Iterator[Unflushed]:
-    """Of brokers whose loop runs, and that have threads."""
+    """Of brokers whose loop runs, and that have threads and a disk which does what it is asked, without delay."""
     if world.threads_run_out:
         return
     for number, (broker, core) in seen.brokers.items():
         if broker.is_stopping or not is_awake(world, broker):
+            continue
+        if broker.blocking_takes_s or any(disk._faults for disk in broker.disks):
             continue
         for partition, replica in core.replicas.partitions.items():
             log = replica.log
