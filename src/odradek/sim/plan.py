@@ -205,8 +205,8 @@ WANT_OPERATIONS: dict[str, tuple[str, int, float, float]] = {
     "delete_amid_move": ("F25", 2, 0.5, 2.0),
 }
 WANT_SHARE = 1 / 6
-# Of a coordinator whose appends fail, in seeds that have one, and of ids for producers (`faults.moments`, `faults.requests`): in one
-# of ten seeds, each drawn by itself.
+# Of a coordinator whose appends fail, and of ids for producers (`faults.moments`, `faults.requests`): each in one of ten seeds that have
+# a coordinator, or producers that ask.
 SELDOM_KINDS: dict[str, tuple[str, int, float, float]] = {
     "coordinator_alone": ("F6", 3, 2.0, 6.0),
     "lost_allocations": ("F11", 3, 0.0, 0.0),
@@ -449,12 +449,14 @@ def draw(seed: int) -> Plan:
     if mixed_group:
         settings.update(_of_mixed_groups(replication_factor, min_insync_replicas))
     seldom = _by_themselves(SELDOM_KINDS, seed, duration_s, SELDOM_SHARE)
-    if not (has_group or has_sharers or mixed_group or has_transactions):
-        seldom = [fault for fault in seldom if fault.kind not in ALONE]
-    faults += seldom
-    if any(fault.kind in ALONE for fault in seldom):
+    alone = [fault for fault in seldom if fault.kind in ALONE]
+    if alone and (has_group or has_sharers or mixed_group or has_transactions):
+        faults += alone
         # Who is cut off leaves the ISR soon, and there is time left in which appends fail.
         settings.update({"replica.lag.time.max.ms": "1000", "replica.fetch.wait.max.ms": "500"})
+    if acks == -1 or has_transactions:
+        # A broker asks for ids once in its life: when producers begin.
+        faults += [fault._replace(at_s=0.0) for fault in seldom if fault.kind not in ALONE][:1]
     settings.update(_flushing(seed))
     rolls, first_level = _release(seed, duration_s)
     faults += rolls + slow

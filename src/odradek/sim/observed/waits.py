@@ -179,11 +179,7 @@ def unflushed(world: World, seen: AtWork) -> Iterator[Unflushed]:
             continue
         for partition, replica in core.replicas.partitions.items():
             log = replica.log
-            if (
-                log.config.flush_ms < LONG_MAX
-                and log.recovery_point < log.log_end_offset
-                and log.failure is None
-            ):
+            if log.config.flush_ms < LONG_MAX and log.recovery_point < log.log_end_offset:
                 yield Unflushed(partition, number, log.recovery_point, log.config.flush_ms)
 
 
