@@ -1,5 +1,6 @@
 """Nobody waits beyond a deadline, nor for what nobody does any more: requests of all kinds, made by hand, planted, and in broken code."""
 
+import errno
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
@@ -24,14 +25,14 @@ from odradek.sim.checkers.waits import (
 )
 from odradek.sim.clients.client import SimClient
 from odradek.sim.observed.beliefs import at_work
-from odradek.sim.observed.waits import overdue, unanswered
+from odradek.sim.observed.waits import overdue, unanswered, unflushed
 from odradek.sim.observed.watch import Watch
 from odradek.sim.plan import draw
 from odradek.sim.run import CORRECTNESS, run
-from odradek.sim.world import PORT
+from odradek.sim.world import PORT, SimBroker, World
 from tests.mutants.edit import Edit
 from tests.mutants.patching import applied
-from tests.sim.test_beliefs import HOST, healthy_world
+from tests.sim.test_beliefs import HOST, T, healthy_world
 from tests.support import each
 
 ONE, TWO = map(BrokerId, (1, 2))
@@ -91,6 +92,46 @@ def test_what_stays_unflushed_beyond_its_time_is_named() -> None:
             ("FlushedInTime", late.topic_partition)
         ] * count
         assert all("broker 1" in a.detail and "up to 3" in a.detail for a in found)
+
+
+def _stops(world: World, broker: SimBroker) -> None:
+    broker._asked_to_stop = broker.host
+
+
+def _stands_still(world: World, broker: SimBroker) -> None:
+    assert broker.host is not None
+    broker.host.paused_until = world.loop.now + 1.0
+
+
+def _has_a_slow_disk(world: World, broker: SimBroker) -> None:
+    broker.blocking_takes_s = 0.5
+
+
+def _has_no_descriptors(world: World, broker: SimBroker) -> None:
+    broker.disks[0].inject("open", errno.EMFILE)
+
+
+def _has_no_threads(world: World, broker: SimBroker) -> None:
+    world.threads_run_out = True
+
+
+CANNOT_FLUSH: dict[str, Callable[[World, SimBroker], None]] = {
+    "stops": _stops,
+    "stands still": _stands_still,
+    "has a slow disk": _has_a_slow_disk,
+    "has no descriptors": _has_no_descriptors,
+    "has no threads": _has_no_threads,
+}
+
+
+@each(CANNOT_FLUSH)
+def test_who_cannot_flush_in_time_is_not_asked(why: str) -> None:
+    with healthy_world() as (world, leader):
+        log, broker = leader.replicas.partitions[T].log, world.brokers[leader.broker_id]
+        log.config = SimpleNamespace(flush_ms=500)
+        assert list(unflushed(world, at_work(world))) == [Unflushed(T, broker.broker_id, 0, 500)]
+        CANNOT_FLUSH[why](world, broker)
+        assert list(unflushed(world, at_work(world))) == []
 
 
 def test_a_request_that_waits_at_both_looks_is_forgotten() -> None:
