@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from odradek.sim.plan import (
+    ALONE,
     LOSE_ONE,
     PACE,
     QUIET_SHARE,
@@ -86,6 +87,21 @@ def test_seeds_differ_in_which_faults_they_have() -> None:
 @pytest.mark.parametrize("kind", ["lost_watches", "store_restart", "pause_controller_between_steps"])
 def test_it_is_drawn_now_and_then(kind: str) -> None:
     assert sum(any(f.kind == kind for f in draw(seed).faults) for seed in range(300)) >= 5
+
+
+def test_what_few_seeds_have_finds_what_it_strikes() -> None:
+    """A group or a transaction whose coordinator may be alone; and producers that ask for ids, which they do when they begin."""
+    kinds = set()
+    for plan in map(draw, range(500)):
+        alone = plan.has(ALONE)
+        asked = [fault for fault in plan.faults if fault.kind == "lost_allocations"]
+        kinds |= {"alone"} if alone else set()
+        kinds |= {"asked"} if asked else set()
+        assert not alone or plan.has_group or plan.has_sharers or plan.mixed_group or plan.has_transactions
+        assert not alone or plan.settings["replica.lag.time.max.ms"] == "1000"
+        assert not asked or plan.acks == -1 or plan.has_transactions
+        assert [fault.at_s for fault in asked] in ([], [0.0])
+    assert kinds == {"alone", "asked"}
 
 
 def test_where_a_disk_loses_what_others_have_one_copy_is_never_enough() -> None:
