@@ -157,6 +157,23 @@ def test_no_link_is_cut_once_the_world_is_healed(monkeypatch: pytest.MonkeyPatch
     assert was_healed
 
 
+def test_no_link_is_cut_for_a_topic_that_was_not_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    create_topic = SimClient.create_topic
+
+    async def refused(client: SimClient, name: str, *given: Any, **named: Any) -> ErrorCode:
+        if name.startswith(MOVED_AWAY):
+            return ErrorCode.INVALID_REPLICA_ASSIGNMENT
+        return await create_topic(client, name, *given, **named)
+
+    def no_link_is_cut(world: World) -> None:
+        assert not any(link.is_cut for link in world.network._links.values())
+
+    monkeypatch.setattr(SimClient, "create_topic", refused)
+    plan = three_brokers(faults=(Fault(1.0, "delete_amid_move", 0.3, 0.9, 1.5),), duration_s=2.0)
+    outcome = run(plan, observe=no_link_is_cut)
+    assert (outcome.code, outcome.injected) == (OK, list(plan.faults)), describe(outcome)
+
+
 def test_a_broker_that_goes_round_in_circles_ends_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
     """Though no time passes meanwhile: of a wish for ids that is never made again the deadline stays due."""
     plan, most = without_ids(), 20_000
