@@ -1,32 +1,45 @@
 """Whoever thaws what the collector shall not look at slows down no file of tests but its own."""
 
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+# Of a process of its own: what a process of tests holds is half a million objects, and each look passes over them all.
+BEGIN = """
 import gc
-from collections.abc import Iterator
-
-import pytest
-
+import weakref
 from tests import frozen_heap
 
+modules = [[] for _ in range(20_000)]
+frozen_heap.freeze()
+"""
+THAWED = """
+gc.unfreeze()
+class Circle:
+    pass
+circle = Circle()
+circle.itself, kept = circle, weakref.ref(circle)
+del circle
+frozen_heap.freeze_again()
+assert gc.get_freeze_count() > 20_000
+assert gc.collect() == 0 and kept() is None
+"""
+LEFT_ALONE = """
+before = gc.get_freeze_count()
+kept = [[] for _ in range(1_000)]
+frozen_heap.freeze_again()
+assert gc.get_freeze_count() <= before and len(kept) == 1_000
+"""
 
-@pytest.fixture(autouse=True)
-def frozen_in_the_end() -> Iterator[None]:
-    yield
-    frozen_heap.freeze_again()
+
+def holds(text: str) -> None:
+    subprocess.run([sys.executable, "-c", BEGIN + text], cwd=ROOT, check=True)
 
 
 def test_what_was_thawed_is_frozen_again_without_what_is_garbage() -> None:
-    gc.unfreeze()
-    circle: list[object] = []
-    circle.append(circle)
-    del circle
-    frozen_heap.freeze_again()
-    assert gc.get_freeze_count() > 10_000
-    assert gc.collect() == 0
+    holds(THAWED)
 
 
 def test_what_is_frozen_is_left_alone() -> None:
-    frozen_heap.freeze_again()
-    kept = [[] for _ in range(1_000)]  # type: ignore[var-annotated]
-    before = gc.get_freeze_count()
-    frozen_heap.freeze_again()
-    assert gc.get_freeze_count() <= before and len(kept) == 1_000
+    holds(LEFT_ALONE)
