@@ -6,7 +6,9 @@ from odradek.sim.explore.transaction_values import TransactionScope
 from tests.mutants.edit import Edit
 
 ONE = TransactionScope(attempts=(1,))
-TWICE = TransactionScope(attempts=(2,), time_outs=0)
+UNCUT = ONE._replace(lost_connections=0)
+ALIVE = ONE._replace(crashes=0)
+TWICE = TransactionScope(attempts=(2,), lost_connections=0, time_outs=0)
 TWO = TransactionScope(attempts=(1, 1), lost_connections=0, time_outs=0)
 
 DECIDE = "room.write(name, decided, last_epoch, Decided(asked, decided), now_ms)"
@@ -53,6 +55,7 @@ SEARCHED_TRANSACTIONS = (
             ),
         ),
         "OneFate",
+        UNCUT,
     ),
     TransactionMutant(
         "told_before_it_is_decided",
@@ -66,12 +69,14 @@ SEARCHED_TRANSACTIONS = (
             ),
         ),
         "OneFate",
+        UNCUT,
     ),
     TransactionMutant(
         "any_epoch_owns",
         "whoever knows the producer id owns the transaction, in whatever epoch",
         (Edit("coordinator.transaction_checks:why_not_owner", "value.epoch == epoch", "True"),),
         "OneFate",
+        ALIVE,
     ),
     TransactionMutant(
         "any_epoch_adds",
@@ -85,6 +90,7 @@ SEARCHED_TRANSACTIONS = (
         "what times out is aborted in the epoch of its owner, who goes on",
         (Edit("coordinator.ending:abort_from_here", "value.epoch + 1", "value.epoch"),),
         "OneFate",
+        ALIVE,
     ),
     TransactionMutant(
         "the_same_epoch_again",
@@ -97,7 +103,7 @@ SEARCHED_TRANSACTIONS = (
             ),
         ),
         "OneFate",
-        TWO,
+        TWO._replace(crashes=0),
     ),
     TransactionMutant(
         "a_former_coordinator_marks",
@@ -137,6 +143,6 @@ SEARCHED_TRANSACTIONS = (
             Edit("log.producers:Producers.check", "epoch < producer.producer_epoch", "False"),
         ),
         "FencedWrite",
-        TransactionScope(attempts=(1, 1), crashes=0, lost_connections=0, time_outs=0),
+        TWO._replace(crashes=0),
     ),
 )
