@@ -18,7 +18,11 @@ ONE_ELECTION = QUIET._replace(leader_epochs=2)
 DOUBT = SCOPES["in-doubt"]._replace(
     broker_crashes=1, session_expirations=0, lost_connections=0, controller_crashes=0
 )
-CUT = TWO._replace(power_cuts=1, broker_crashes=1, records=1, min_insync_replicas=2)
+# Whoever is asked answers, and loses no more than the power takes.
+ANSWERED = DOUBT._replace(broker_crashes=0)
+CUT = TWO._replace(power_cuts=1, broker_crashes=1, records=1, partition_epochs=3, min_insync_replicas=2)
+# Its disk, and the proposal that has it in the ISR.
+LOST = TWO._replace(records=1, leader_epochs=1, partition_epochs=3, broker_crashes=1, lost_disks=1)
 SHORT = QUIET._replace(records=1, leader_epochs=2, partition_epochs=4)
 
 
@@ -33,7 +37,7 @@ SEARCHED: tuple[Mutant, ...] = (
         "cut_to_high_watermark",
         "before KIP-101: a new follower cuts its log to its own high watermark, and trusts what is left",
         _as("1211"),
-        search=Search("StrongIsr", ONE_ELECTION),
+        search=Search("StrongIsr", ONE_ELECTION._replace(records=1, partition_epochs=2)),
     ),
     Mutant(
         "mark_over_committed_isr",
@@ -92,19 +96,19 @@ SEARCHED: tuple[Mutant, ...] = (
                 "answer.error in {*ROLL_BACK, ErrorCode.INVALID_UPDATE_VERSION, ErrorCode.FENCED_LEADER_EPOCH}",
             ),
         ),
-        search=Search("StrongIsr", TWO),
+        search=Search("StrongIsr", TWO._replace(records=1, leader_epochs=2)),
     ),
     Mutant(
         "any_incarnation_joins",
         "before KIP-841 and KIP-903: the controller does not ask whether a new member lives, nor which life it is in",
         _as("13916"),
-        search=Search("StrongIsr", TWO._replace(leader_epochs=2, broker_crashes=1, lost_disks=1)),
+        search=Search("StrongIsr", LOST),
     ),
     Mutant(
         "names_the_next_life",
         "H1: a proposal that is sent again names the follower's newest incarnation, which nobody found in sync",
         _as("H1"),
-        search=Search("StrongIsr", TWO._replace(records=1, broker_crashes=1, lost_disks=1)),
+        search=Search("StrongIsr", LOST),
     ),
     Mutant(
         "shorter_is_a_prefix",
@@ -159,7 +163,9 @@ SEARCHED: tuple[Mutant, ...] = (
                 "False",
             ),
         ),
-        search=Search("ValidHighWatermark", TWO._replace(second_fetches=True)),
+        search=Search(
+            "ValidHighWatermark", TWO._replace(leader_epochs=1, partition_epochs=2, second_fetches=True)
+        ),
     ),
     Mutant(
         "fewest_lead",
@@ -171,7 +177,7 @@ SEARCHED: tuple[Mutant, ...] = (
                 "sorted(answered, key=lambda broker: ends[broker])",
             ),
         ),
-        search=Search("I8", DOUBT),
+        search=Search("I8", ANSWERED),
     ),
     Mutant(
         "one_answer_suffices",
@@ -183,13 +189,13 @@ SEARCHED: tuple[Mutant, ...] = (
                 "True",
             ),
         ),
-        search=Search("I8", DOUBT),
+        search=Search("I8", ANSWERED),
     ),
     Mutant(
         "former_answers_count",
         "what a broker said before it lost its records is taken for the answer to the question that was asked because it was restarted",
         (Edit("controller.unclean:tasks_of_answer", "event.number not in (None, poll.number)", "False"),),
-        search=Search("I8", DOUBT),
+        search=Search("I8", ANSWERED),
     ),
     Mutant(
         "not_asked_again",
@@ -201,7 +207,7 @@ SEARCHED: tuple[Mutant, ...] = (
                 "False",
             ),
         ),
-        search=Search("I8", DOUBT),
+        search=Search("I8", ANSWERED),
     ),
     Mutant(
         "leads_without_the_isr",
