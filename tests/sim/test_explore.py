@@ -109,7 +109,7 @@ def test_what_is_searched_by_default_has_every_scope_and_most_states_of_the_firs
 def test_the_deposed_controller_acts_and_is_fenced() -> None:
     """It answers and tells what needs no write; where it would write, it is stopped."""
     model = Model(TWO._replace(deposals=1))
-    labels = {label for state in some_states(model, 4_000) for label, _ in model.successors(state)}
+    labels = {label for state in some_states(model, 1_500) for label, _ in model.successors(state)}
     whole = {label.partition("(")[0] for label in labels if label.startswith("Old")}
     assert whole == {"OldControllerElectsLeader, fenced", "OldControllerAlterPartition"}
     assert any(label.endswith(", fenced") for label in labels if "AlterPartition" in label)
@@ -119,7 +119,7 @@ def test_power_is_cut_only_while_all_are_well_and_takes_any_end_of_the_log() -> 
     model = Model(TWO._replace(power_cuts=1))
     cuts = {
         label
-        for state in some_states(model, 4_000)
+        for state in some_states(model, 1_500)
         for label, _ in model.successors(state)
         if label.startswith("PowerCut")
     }
@@ -189,7 +189,7 @@ def test_a_mutation_is_gone_afterwards() -> None:
     for mutant in SEARCHED:
         with applied(mutant.edits):
             pass
-    assert explore(Model(QUIET), most_states=3_000).counter_example is None
+    assert explore(Model(QUIET), most_states=1_000).counter_example is None
 
 
 def some_states(model: Model, most: int) -> list[State]:
@@ -218,35 +218,38 @@ OF_SCOPES = {**SCOPES, "lost disk": TWO._replace(broker_crashes=1, lost_disks=1)
 def searched(request: pytest.FixtureRequest) -> Searched:
     """A model remembers what it was asked, and nothing that changes what it answers."""
     model = Model(OF_SCOPES[request.param])
-    return Searched(model, some_states(model, 4_000))
+    return Searched(model, some_states(model, 2_000))
 
 
-@pytest.mark.parametrize(
-    ("name", "scope"),
-    [
-        ("", QUIET),
-        ("counted_before_cut", QUIET),
-        ("shrink_before_the_answer", QUIET),
-        ("no_epoch_in_fetch", QUIET),
-        ("writes_without_fence", QUIET),
-        ("bounced_is_as_before", QUIET),
-        ("", CUT),
-        ("fewest_lead", DOUBT),
-    ],
+NOTHING_BROKEN = {"three brokers": QUIET, "the power may be cut": CUT}
+SOON_BROKEN = (
+    "mark_over_committed_isr",
+    "shrink_before_the_answer",
+    "no_epoch_in_fetch",
+    "writes_without_fence",
+    "commits_alone",
+    "nobody_is_asked",
 )
-def test_pairs_of_replicas_say_what_the_checkers_say_of_the_whole(name: str, scope: Scope) -> None:
+
+
+@pytest.mark.parametrize("name", [*NOTHING_BROKEN, *SOON_BROKEN])
+def test_pairs_of_replicas_say_what_the_checkers_say_of_the_whole(name: str) -> None:
     """Also where something is broken: the remembered answers are those of the simulator's checkers."""
     mutant = next((m for m in SEARCHED if m.name == name), None)
-    model = Model(scope)
     if mutant is not None:
         with applied(mutant.edits):
-            model = mutated_model(mutant._replace(search=mutant.search._replace(scope=scope)))
-            states = some_states(model, 4_000)
+            model = mutated_model(mutant)
+            states = some_states(model, 2_000)
     else:
-        states = some_states(model, 4_000)
+        model = Model(NOTHING_BROKEN[name])
+        states = some_states(model, 2_000)
     invariants = Invariants(model)
+    broken: set[str] = set()
     for state in states:
-        assert set(invariants.broken(state)) == {a.name for a in anomalies(model, state)}
+        found = set(invariants.broken(state))
+        assert found == {a.name for a in anomalies(model, state)}
+        broken |= found
+    assert bool(broken) == (mutant is not None)
 
 
 def test_who_lost_records_in_a_life_before_the_one_in_which_it_is_eligible_is_judged() -> None:
@@ -272,7 +275,7 @@ def test_renamed_states_are_one_state() -> None:
 def test_numbers_of_states_lead_to_the_states_that_are_told(searched: Searched) -> None:
     """What a search follows is what its counter-example is retold by."""
     model = searched.model
-    for state in searched.states[:1_000]:
+    for state in searched.states[::4]:
         number = model.number_of(state)
         assert model.state_of(number) == state
         told = [model.number_of(after) for _, after in model.successors(state)]
@@ -282,7 +285,7 @@ def test_numbers_of_states_lead_to_the_states_that_are_told(searched: Searched) 
 def test_a_remembered_move_is_what_would_be_found_anew(searched: Searched) -> None:
     """What a broker may do is remembered by a part of the state: the rest must not matter."""
     model = searched.model
-    for state in searched.states[::7]:
+    for state in searched.states[::4]:
         moves = [list(some) for some in model._moves(state)]
         model._known_moves.clear()
         assert [list(some) for some in model._moves(state)] == moves
@@ -312,5 +315,5 @@ def test_whoever_has_the_smaller_id_is_left_open() -> None:
 
 
 def test_two_searches_find_the_same() -> None:
-    first, second = (explore(Model(Scope()), most_states=3_000) for _ in range(2))
+    first, second = (explore(Model(Scope()), most_states=1_500) for _ in range(2))
     assert (first.states, first.transitions, first.depth) == (second.states, second.transitions, second.depth)
