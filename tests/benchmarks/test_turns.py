@@ -10,13 +10,15 @@ from benchmarks import turns
 from odradek.broker.handlers.metadata import MOST_CREATED
 
 # Rows of the smaller run; from a thousand on a request is done in slices or by a thread.
-ROWS = 1_500
+ROWS = 1_100
 ROWS_OF = {
     "commit_that_is_refused": 17_000,
     "partitions_fetched": 5_000,
     "partitions_produced_to": 5_000,
     "a_partition_produced_to": 20_000,
     "topics_checked": 1_000,
+    "partitions_described": 1_500,
+    "retention_of_logs": 1_500,
 }
 # Calls a row, of Python's functions and of those in C that it calls, as a profiler counts them. A row of 10,000 may take 2 us.
 MOST_CALLS = {
