@@ -1,5 +1,6 @@
 """Nothing is granted to strangers, and what is granted all the same is found."""
 
+from functools import cache
 from typing import Any
 
 import pytest
@@ -15,7 +16,7 @@ from odradek.sim.faults.injection import TABLE, inject
 from odradek.sim.faults.strangers import TABLE as OF_STRANGERS
 from odradek.sim.faults.strangers import Claim, hostile
 from odradek.sim.plan import ACTIONS, OPERATIONS, Fault
-from odradek.sim.run import CORRECTNESS, OK, describe, run
+from odradek.sim.run import CORRECTNESS, OK, Outcome, describe, run
 from odradek.sim.world import SimBroker, World
 from tests.log.logs import config
 from tests.mutants.edit import Edit
@@ -34,9 +35,14 @@ def test_no_hostile_batch_is_one(what: str, records: bytes) -> None:
         validation.checked(memoryview(records), config(), now_ms=NOW_MS)
 
 
+@cache
+def after_claims(kind: str) -> Outcome:
+    return run(plan_with(Fault(2.0, kind, 0.1, 0.4, 0.0), duration_s=3.5))
+
+
 @pytest.mark.parametrize("kind", CLAIMS)
 def test_a_claim_is_made_and_refused(kind: str) -> None:
-    outcome = run(plan_with(Fault(4.0, kind, 0.1, 0.4, 0.0), duration_s=6.0))
+    outcome = after_claims(kind)
 
     assert outcome.code == OK, describe(outcome)
     refused = notes(outcome, "stranger to ")
@@ -60,7 +66,7 @@ def test_no_leader_epoch_that_is_claimed_comes_true_before_the_claim_is_read(
                 )
 
     monkeypatch.setattr(strangers, "_ask", hear)
-    outcome = run(plan_with(Fault(4.0, kind, 0.1, 0.4, 0.0), duration_s=6.0))
+    outcome = run(plan_with(Fault(2.0, kind, 0.1, 0.4, 0.0), duration_s=3.5))
 
     assert claimed and min(claimed) > outcome.events, "each rise of a leader epoch is an event at least"
 
@@ -69,7 +75,7 @@ def test_no_leader_epoch_that_is_claimed_comes_true_before_the_claim_is_read(
 def test_every_claim_about_an_isr_is_looked_at(earlier: tuple[Fault, ...]) -> None:
     """A controller closes the connection of what is numbered below a proposal that it has read of the same broker. So of two claims
     for one broker one was looked at, and of a broker that had proposed something before none."""
-    outcome = run(plan_with(*earlier, Fault(4.0, "false_isr_changes", 0.1, 0.4, 0.0), duration_s=6.0))
+    outcome = run(plan_with(*earlier, Fault(2.0, "false_isr_changes", 0.1, 0.4, 0.0), duration_s=3.5))
 
     told = {text.split(": ")[1]: text.split(": ")[2] for text in notes(outcome, "stranger to ")}
     assert told == {
@@ -103,7 +109,7 @@ def test_who_is_claimed_to_be_asking_is_heard_itself_all_the_same(monkeypatch: p
 
 def test_a_controller_epoch_that_nobody_has_is_claimed_and_believed_by_nobody() -> None:
     """One that is believed makes its broker refuse every controller there will ever be, and each of them resign."""
-    outcome = run(plan_with(Fault(4.0, "false_control_requests", 0.1, 0.4, 0.0), duration_s=6.0))
+    outcome = after_claims("false_control_requests")
 
     told = notes(outcome, "with a controller epoch that nobody has: STALE_CONTROLLER_EPOCH")
     assert (outcome.code, len(told)) == (OK, 3)
@@ -123,7 +129,7 @@ def test_a_member_in_a_life_that_is_over_is_claimed_as_well() -> None:
 
 def test_what_is_granted_to_a_stranger_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(validation, "check_header", lambda *args, **options: None)
-    outcome = run(plan_with(Fault(4.0, "hostile_batches", 0.9, 0.4, 0.0), duration_s=6.0))
+    outcome = run(plan_with(Fault(2.0, "hostile_batches", 0.9, 0.4, 0.0), duration_s=3.5))
 
     assert outcome.code == CORRECTNESS
     assert outcome.reason.startswith("StrangerIsRefused: b")
@@ -164,7 +170,7 @@ def test_a_claim_that_is_not_answered_keeps_nobody_from_making_the_next(
         return asked(client, address, message, version)
 
     monkeypatch.setattr(SimClient, "asked", asked_but_for_the_first)
-    outcome = run(plan_with(Fault(4.0, "false_isr_changes", 0.1, 0.4, 0.0), duration_s=6.0))
+    outcome = run(plan_with(Fault(2.0, "false_isr_changes", 0.1, 0.4, 0.0), duration_s=3.5))
 
     said = [text.split(": ")[2] for text in notes(outcome, "stranger to ")]
     assert len(said) >= 4 and said.count("no answer") == 1
@@ -173,7 +179,7 @@ def test_a_claim_that_is_not_answered_keeps_nobody_from_making_the_next(
 @pytest.mark.parametrize("amount", [0.1, 0.3, 0.6, 0.9])
 def test_an_address_that_nobody_can_connect_to_is_refused(amount: float) -> None:
     """`tests/mutants/table/shown_by_worlds.py` has it believed."""
-    outcome = run(plan_with(Fault(4.0, "impossible_addresses", 0.1, amount, 0.0), duration_s=6.0))
+    outcome = run(plan_with(Fault(2.0, "impossible_addresses", 0.1, amount, 0.0), duration_s=3.5))
 
     assert outcome.code == OK, describe(outcome)
     assert [text.split(": ")[2] for text in notes(outcome, "stranger to ")] == ["INVALID_REQUEST"]
