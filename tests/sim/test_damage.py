@@ -15,8 +15,8 @@ CUT_SHORT = {"killed": 0.4001, "stopped in order": 0.4009}
 
 
 def damaged(kind: str, amount: float, *targets: float) -> Plan:
-    faults = [Fault(2.0 + 3.0 * n, kind, target, amount, 1.0) for n, target in enumerate(targets)]
-    return plan_with(*faults, seed=3, duration_s=8.0)
+    faults = [Fault(1.0 + 2.0 * n, kind, target, amount, 1.0) for n, target in enumerate(targets)]
+    return plan_with(*faults, seed=3, duration_s=5.0)
 
 
 def drawn(number: int, kind: str) -> Plan:
