@@ -103,7 +103,7 @@ def test_deleted_records_may_be_there_again_and_an_epoch_without_records_may_be_
 
 
 # Nothing else asks the index, and a leader's log is not read again.
-FAULTLESS = replace(draw(11), faults=())
+FAULTLESS = replace(draw(11), duration_s=2.0, faults=())
 
 
 def test_where_nothing_is_broken_the_simulator_sees_nothing() -> None:
