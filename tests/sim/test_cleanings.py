@@ -35,9 +35,18 @@ def short(**settings: str) -> Plan:
     """Without faults; a topic with states of a few keys, in small segments."""
     plan = next(plan for plan in map(draw, range(100)) if plan.has_states)
     states = {"cleanup.policy": "compact", "segment.bytes": "400", "min.cleanable.dirty.ratio": "0.01"}
-    return replace(plan, faults=(), duration_s=3.0, states={**states, **settings})
+    # Without a limit one that is cleaned again and again makes ten thousand events a second.
+    limited = {**plan.settings, "log.cleaner.io.max.bytes.per.second": "6000"}
+    return replace(plan, faults=(), duration_s=3.0, settings=limited, states={**states, **settings})
 
 
+@pytest.fixture
+def soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A small topic is cleaned within a second or two."""
+    monkeypatch.setattr("odradek.sim.run.CLEANED_WITHIN_S", 4.0)
+
+
+@pytest.mark.usefixtures("soon")
 def test_a_world_with_a_cleaner_that_works_comes_to_rest() -> None:
     outcome = run(short())
     assert outcome.code == OK, describe(outcome)
@@ -52,6 +61,7 @@ def test_a_cleaner_may_take_many_passes_at_a_low_rate() -> None:
     assert outcome.code == OK, describe(outcome)
 
 
+@pytest.mark.usefixtures("soon")
 @each(MUTATIONS)
 def test_a_cleaner_that_does_not_clean_is_named(why: str) -> None:
     with applied([MUTATIONS[why]]):
