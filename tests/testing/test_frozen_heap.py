@@ -34,7 +34,7 @@ assert gc.get_freeze_count() <= before and len(kept) == 1_000
 
 
 def holds(text: str) -> None:
-    subprocess.run([sys.executable, "-c", BEGIN + text], cwd=ROOT, check=True)
+    subprocess.run([sys.executable, "-c", BEGIN + text], cwd=ROOT, check=True, timeout=60)
 
 
 def test_what_was_thawed_is_frozen_again_without_what_is_garbage() -> None:
