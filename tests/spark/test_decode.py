@@ -20,7 +20,7 @@ from odradek.spark import slices as slices_module
 from odradek.spark.decode import DEFAULT_LIMITS, CorruptRange, RecordTooLarge, decode
 from odradek.spark.opened import opened
 from odradek.spark.slices import Limits
-from tests.spark.both_ways import both_ways  # noqa: F401
+from tests.spark.both_ways import WAYS, both_ways, drawn_once, going  # noqa: F401
 from tests.support import golden_lines
 
 PARTITION = TopicPartition("orders", 3)
@@ -158,6 +158,7 @@ narrow_limits = st.builds(
 )
 
 
+@drawn_once
 @settings(max_examples=150, deadline=None)
 @given(logs(), st.booleans(), st.integers(0, 30), st.integers(0, 30), narrow_limits)
 def test_the_fast_decoder_says_what_the_slow_one_says(
@@ -171,9 +172,12 @@ def test_the_fast_decoder_says_what_the_slow_one_says(
     start = max(0, next_offset - back)
     hidden = aborted if read_committed else []
 
-    assert quickly(data, start, start + length, hidden) == slowly(data, start, start + length, hidden)
-    assert quickly(data, 0, next_offset, hidden) == slowly(data, 0, next_offset, hidden)
-    assert quickly(data, 0, next_offset, hidden, narrow) == slowly(data, 0, next_offset, hidden)
+    some, every = slowly(data, start, start + length, hidden), slowly(data, 0, next_offset, hidden)
+    for way in WAYS:
+        with going(way):
+            assert quickly(data, start, start + length, hidden) == some, way
+            assert quickly(data, 0, next_offset, hidden) == every, way
+            assert quickly(data, 0, next_offset, hidden, narrow) == every, way
 
 
 def a_log(batches: int = 3, records: int = 5, codec: str = "none") -> bytes:
@@ -236,6 +240,7 @@ def test_a_damaged_batch_outside_the_range_is_not_looked_into() -> None:
     assert [row["offset"] for row in quickly(bytes(data), 0, 10)] == list(range(10))
 
 
+@drawn_once
 @settings(max_examples=300, deadline=None)
 @given(st.data())
 def test_nonsense_with_a_right_crc_is_refused_or_read_as_the_slow_decoder_reads_it(
@@ -252,15 +257,17 @@ def test_nonsense_with_a_right_crc_is_refused_or_read_as_the_slow_decoder_reads_
     except ProtocolError:
         expected = None
 
-    if expected is None:
-        with pytest.raises(ProtocolError):
-            quickly(bytes(damaged), 0, 10**9)
-        # A record that claims to be long is refused before anybody looks whether it is there.
-        with pytest.raises((ProtocolError, RecordTooLarge)):
-            quickly(bytes(damaged), 0, 10**9, limits=NARROW)
-    else:
-        assert quickly(bytes(damaged), 0, 10**9) == expected
-        assert quickly(bytes(damaged), 0, 10**9, limits=NARROW) == expected
+    for way in WAYS:
+        with going(way):
+            if expected is None:
+                with pytest.raises(ProtocolError):
+                    quickly(bytes(damaged), 0, 10**9)
+                # A record that claims to be long is refused before anybody looks whether it is there.
+                with pytest.raises((ProtocolError, RecordTooLarge)):
+                    quickly(bytes(damaged), 0, 10**9, limits=NARROW)
+            else:
+                assert quickly(bytes(damaged), 0, 10**9) == expected, way
+                assert quickly(bytes(damaged), 0, 10**9, limits=NARROW) == expected, way
 
 
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])

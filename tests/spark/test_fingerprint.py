@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from odradek.spark import fingerprint
 from odradek.spark.fingerprint import EMPTY, Fingerprint, hash_of_record, of_arrow, of_records, of_rows
-from tests.spark.both_ways import both_ways  # noqa: F401
+from tests.spark.both_ways import WAYS, both_ways, drawn_once, going  # noqa: F401
 
 field = st.none() | st.binary(max_size=40) | st.binary(min_size=41, max_size=300)
 rows = st.lists(st.tuples(field, field), max_size=40)
@@ -20,6 +20,7 @@ def slowly(records: list[tuple[bytes | None, bytes | None]]) -> Fingerprint:
     return Fingerprint(len(records), sum(hash_of_record(k, v) for k, v in records) % 2**128)
 
 
+@drawn_once
 @settings(max_examples=300, deadline=None)
 @given(rows, st.integers(0, 5), st.integers(0, 5))
 def test_whole_columns_hash_as_the_definition_says(
@@ -28,12 +29,16 @@ def test_whole_columns_hash_as_the_definition_says(
     key = pa.array([k for k, _ in records], pa.binary())
     value = pa.array([v for _, v in records], pa.binary())
 
-    assert of_arrow(key, value) == slowly(records)
-    assert of_records(records) == slowly(records)
     kept = records[skip : max(skip, len(records) - cut)]
-    assert of_arrow(key.slice(skip, len(kept)), value.slice(skip, len(kept))) == slowly(kept)
     parts = pa.chunked_array([key, key], pa.binary()), pa.chunked_array([value, value], pa.binary())
-    assert of_arrow(*parts) == slowly(records + records)
+    every, some = slowly(records), slowly(kept)
+
+    for way in WAYS:
+        with going(way):
+            assert of_arrow(key, value) == every, way
+            assert of_records(records) == every, way
+            assert of_arrow(key.slice(skip, len(kept)), value.slice(skip, len(kept))) == some, way
+            assert of_arrow(*parts) == every + every, way
 
 
 def test_the_definition_is_what_it_was() -> None:
@@ -52,6 +57,7 @@ def test_the_order_and_the_grouping_do_not_matter() -> None:
     assert of_records(records) + EMPTY == of_records(records)
 
 
+@drawn_once
 def test_long_values_hash_as_the_definition_says_and_not_word_by_word(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -72,8 +78,11 @@ def test_long_values_hash_as_the_definition_says_and_not_word_by_word(
 
     monkeypatch.setattr(fingerprint, "_multiplier", counted)
 
-    assert of_records(records) == wanted
-    assert set(asked) == {-1}, "a word costs a turn of Python"
+    for way in WAYS:
+        asked.clear()
+        with going(way):
+            assert of_records(records) == wanted, way
+        assert set(asked) == {-1}, "a word costs a turn of Python"
 
 
 @pytest.mark.parametrize("piece_bytes", [1, 100, 1 << 18])

@@ -18,7 +18,7 @@ from odradek.spark.record_positions import (
     starts_in_lockstep,
     starts_one_by_one,
 )
-from tests.spark.both_ways import both_ways  # noqa: F401
+from tests.spark.both_ways import WAYS, both_ways, drawn_once, going  # noqa: F401
 
 Batches = tuple[Bytes, Positions, Positions, Positions]
 
@@ -41,19 +41,21 @@ values = st.binary(max_size=30) | st.binary(min_size=60, max_size=300) | st.samp
 batches = st.lists(st.lists(values, max_size=30), min_size=1, max_size=8)
 
 
+@drawn_once
 @settings(max_examples=200, deadline=None)
 @given(batches)
 def test_the_fast_walk_finds_what_the_plain_one_finds(content: list[list[bytes]]) -> None:
     log = borders(b"".join(build_batch([NewRecord(None, v) for v in batch]) for batch in content))
     expected = starts_one_by_one(*log).tolist()
 
-    with pytest.MonkeyPatch.context() as patch:
-        for chain_records in (1, 3, 100):
-            patch.setattr(record_positions, "CHAIN_RECORDS", chain_records)
-            found = starts_in_lockstep(*log)
-            # A guess may be wrong with chains this short; then nothing is claimed.
-            assert found is None or found.tolist() == expected
-        assert found is not None and found.tolist() == expected, "no batch is long enough for a guess"
+    for way in WAYS:
+        with going(way), pytest.MonkeyPatch.context() as patch:
+            for chain_records in (1, 3, 100):
+                patch.setattr(record_positions, "CHAIN_RECORDS", chain_records)
+                found = starts_in_lockstep(*log)
+                # A guess may be wrong with chains this short; then nothing is claimed.
+                assert found is None or found.tolist() == expected, way
+            assert found is not None and found.tolist() == expected, "no batch is long enough for a guess"
 
 
 @pytest.mark.parametrize("sizes", [[9000], [1000, 3, 2500, 0, 1], [150] * 60])
@@ -73,6 +75,7 @@ def test_long_batches_are_walked_in_lockstep(sizes: list[int], kind: str) -> Non
     assert found.tolist() == starts_one_by_one(*log).tolist() == record_starts(*log).tolist()
 
 
+@drawn_once
 @settings(max_examples=200, deadline=None)
 @given(
     st.lists(st.lists(st.sampled_from([8, 9, 40, 57, 200]), max_size=4), min_size=1, max_size=6), st.randoms()
@@ -84,9 +87,12 @@ def test_runs_of_records_of_one_size_are_found_as_the_plain_walk_finds_them(
     runs = [[b"x" * size for size in sizes for _ in range(chance.randint(1, 70))] for sizes in content]
     log = borders(b"".join(build_batch([NewRecord(None, v) for v in batch]) for batch in runs))
 
-    found = starts_in_lockstep(*log)
+    expected = starts_one_by_one(*log).tolist()
 
-    assert found is not None and found.tolist() == starts_one_by_one(*log).tolist()
+    for way in WAYS:
+        with going(way):
+            found = starts_in_lockstep(*log)
+            assert found is not None and found.tolist() == expected, way
 
 
 def test_records_of_one_size_are_passed_many_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -210,6 +216,7 @@ def test_a_length_that_overflows_is_corrupt_and_ends_the_walk(length: bytes) -> 
         record_starts(np.frombuffer(bytes(damaged), np.uint8), begins, ends, np.array([12_000]))
 
 
+@drawn_once
 @settings(max_examples=100, deadline=None)
 @given(st.data())
 def test_damaged_lengths_are_corrupt_or_walked_alike(data: st.DataObject) -> None:
@@ -223,11 +230,11 @@ def test_damaged_lengths_are_corrupt_or_walked_alike(data: st.DataObject) -> Non
     except CorruptBatch:
         expected = None
 
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(record_positions, "CHAIN_RECORDS", 10)
-        found = starts_in_lockstep(*log)
-
-    assert found is None or found.tolist() == expected
+    for way in WAYS:
+        with going(way), pytest.MonkeyPatch.context() as patch:
+            patch.setattr(record_positions, "CHAIN_RECORDS", 10)
+            found = starts_in_lockstep(*log)
+            assert found is None or found.tolist() == expected, way
 
 
 @pytest.mark.parametrize("kind", [b"%d", b"x" * 40, b"{'n': %d, 'text': 'some of the same'}"])
