@@ -6,7 +6,6 @@ import re
 import shutil
 import subprocess
 import sys
-import tarfile
 import tomllib
 import zipfile
 from pathlib import Path, PurePosixPath
@@ -26,9 +25,11 @@ def unpacked(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(pack, "COMPRESSION", 0)  # a tenth of the time
         pack.pack(directory / "odradek.tgz")
-    with tarfile.open(directory / "odradek.tgz") as archive:
-        archive.extractall(directory / "moved elsewhere", filter="data")
-    return directory / "moved elsewhere"
+    moved = directory / "moved elsewhere"
+    moved.mkdir()
+    # As Spark's workers do, and in half of the time that Python's own takes.
+    subprocess.run(["tar", "-xzf", directory / "odradek.tgz", "-C", moved], check=True)
+    return moved
 
 
 def run(python: Path, code: str, **environment: str) -> subprocess.CompletedProcess[str]:
