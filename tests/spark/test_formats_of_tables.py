@@ -597,10 +597,11 @@ def test_a_job_reads_large_records_whatever_becomes_of_them(job: TablesJob) -> N
 
 
 def test_large_letters_are_read_a_few_at_a_time_and_held_only_where_they_are_shown(
-    job: TablesJob, client: SyncClient
+    job: TablesJob, client: SyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Letters 6 to 8 and 9 to 11, in a file each, the later ones first."""
-    size = 18 << 20
+    size = 1 << 20
+    monkeypatch.setattr(letters_module, "_BATCH_BYTES", 2 * size)
     for number in range(6, 12):
         value = b"%02d" % number + bytes(size)
         client.produce(TopicPartition(job.topics[0], 0), build_batch([NewRecord(None, value)], codec="zstd"))
