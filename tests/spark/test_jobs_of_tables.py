@@ -758,9 +758,7 @@ def test_what_is_to_be_read_again_is_fed_once_though_its_job_is_at_work_meanwhil
     if what == "reads on":
         goes_on()
     looks = getattr(replay_module, where)
-    calls = count(
-        -1 if where in ("not_ended", "ahead") else 0
-    )  # before the turn it is asked who may be given up
+    calls = count()
 
     def looks_later(table: str) -> Any:
         if not next(calls):
@@ -829,7 +827,7 @@ def test_letters_are_fed_once_though_their_job_is_at_work_meanwhile(
     if what == "ends":
         begin()
     looks = getattr(replay_module, where)
-    calls = count(-1 if where == "not_ended" else 0)  # before the turn it is asked who may be given up
+    calls = count()
 
     def looks_later(table: str) -> Any:
         if not next(calls):

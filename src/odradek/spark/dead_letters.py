@@ -371,7 +371,7 @@ def _begun(opened: DeltaTable, place: str, app_id: str, batch_id: int) -> Begun:
     names = [placed.name for placed in files_of(opened)]
     own = {name for name in names if batch_of(name.rsplit("/", 1)[-1], app_id) == batch_id}
     others = tuple(name for name in names if name not in own)
-    note = tables.noted(place, app_id, batch_id) or {}
+    note = tables.noted_in(opened, app_id, batch_id) or {}
     ranges = tuple((topic, partition, start, end) for topic, partition, start, end in note.get(RANGES, ()))
     topic_ids = note.get(TOPIC_IDS, {})
     return Begun(

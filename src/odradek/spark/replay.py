@@ -34,7 +34,7 @@ from odradek.spark.fingerprint import EMPTY, Fingerprint, of_rows
 from odradek.spark.formats.declared import Format
 from odradek.spark.parquet import TableFile
 from odradek.spark.shape import BATCH, COLUMNS, Shape, ours_in
-from odradek.spark.table_files import TableFiles
+from odradek.spark.table_files import Layout, TableFiles
 from odradek.spark.tables import WrongCheckpoint, WrongTable
 from odradek.spark.upsert import UPSERTS
 
@@ -111,6 +111,8 @@ class _SomebodyElse(Exception):
 
 
 def _check_given_up(table: str, given_up: Collection[str]) -> None:
+    if not given_up:
+        return
     there = sorted({batch.app_id for batch in not_ended(table)} | ahead(table).keys())
     unknown = sorted(set(given_up).difference(there))
     if unknown:
@@ -200,7 +202,7 @@ class _Pack:
         assert opened is not None, "looked at before"
         version = tables.last_batch(opened, REPLAY_APP)
         self._batch_id = 0 if version is None else version + 1
-        self._layout = tables.layout_of(table, "", "", "")
+        self._layout = Layout.of("", "", "")._replace(spec=tables.spec_of(opened))
         self._files = TableFiles(table, REPLAY_APP, self._batch_id, self._layout)
         self._written: list[TableFile] | None = None
         self._found: Fingerprint = EMPTY
