@@ -3,6 +3,7 @@
 import json
 import math
 import os
+import shutil
 import struct
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
@@ -37,6 +38,7 @@ from odradek.spark.source import schema_of
 from odradek.spark.verify import CannotVerify, verify
 from odradek.spark.writing import TableOptions, Written, _write_changes, dead_letters_of, write_ranges
 from odradek.testing.process_cluster import ProcessCluster
+from tests.spark.conftest import create_topic
 from tests.spark.formats.registry_server import framed, registry
 from tests.spark.formats.test_avro import written
 from tests.spark.power_cuts import PowerCuts
@@ -224,9 +226,27 @@ def test_a_table_can_be_read_though_a_record_has_a_day_that_delta_has_no_text_of
     assert (noted["id"], noted["__offset"]) == (3, 0) and not {"day", "at"} & noted.keys()
 
 
+@pytest.fixture(scope="module")
+def merged(
+    cluster: ProcessCluster, client: SyncClient, tmp_path_factory: pytest.TempPathFactory
+) -> dict[int, TablesJob]:
+    """By number of batches a job that has merged as many: whoever goes on does so with a copy of its table."""
+    create_topic(client, "merged")
+    directory = tmp_path_factory.mktemp("merged")
+    job = job_of(cluster, client, "merged", directory / "table", BATCHES)
+    found = {}
+    for batch_id in range(3):
+        Upserts(job).run(batch_id, ranges_of(batch_id))
+        copy = shutil.copytree(job.table, directory / f"behind {batch_id}")
+        found[batch_id + 1] = job._replace(table=str(copy))
+    return found
+
+
 @pytest.mark.parametrize("step", STEPS)
 @pytest.mark.parametrize("dying", [1, 3])
-def test_wherever_the_driver_dies_the_batch_is_merged_once(job: TablesJob, step: str, dying: int) -> None:
+def test_wherever_the_driver_dies_the_batch_is_merged_once(
+    merged: dict[int, TablesJob], tmp_path: Path, step: str, dying: int
+) -> None:
     class Switch:
         @staticmethod
         def at(at: str, batch: int) -> None:
@@ -235,9 +255,8 @@ def test_wherever_the_driver_dies_the_batch_is_merged_once(job: TablesJob, step:
 
         when_gone = staticmethod(lambda at, batch, holder: Switch.at(at, batch))
 
+    job = merged[dying]._replace(table=str(shutil.copytree(merged[dying].table, tmp_path / "table")))
     upserts = Upserts(job)
-    for batch_id in range(dying):
-        upserts.run(batch_id, ranges_of(batch_id))
     with pytest.raises(Died):
         upserts.run(dying, ranges_of(dying), Switch())
     for batch_id in range(dying, len(BATCHES)):
