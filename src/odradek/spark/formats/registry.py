@@ -66,13 +66,13 @@ class Registry:
         url: str,
         *,
         timeout_s: float = TIMEOUT_S,
-        pause_s: float = PAUSE_S,
+        pause_s: float | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._url = checked_url(url)
         self._shown = shown_url(url)
         self._timeout_s = timeout_s
-        self._pause_s = pause_s
+        self._pause_s = PAUSE_S if pause_s is None else pause_s
         self._clock = clock
         self._known: dict[_Asked, Schema] = {}
         self._known_size = 0  # of their texts
