@@ -4,7 +4,7 @@ import asyncio
 import logging
 import random
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import count
 
 import pytest
@@ -439,3 +439,19 @@ def test_lengths_that_are_claimed_take_nothing(room: Room) -> None:
 
     assert room.closed_count == 0
     assert room.counted == room.held == 300 * 104
+
+
+def test_who_comes_before_it_is_looked_again_is_reset_though_nothing_else_comes(
+    room: Room, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    later: list[tuple[float, Callable[[], None]]] = []
+    monkeypatch.setattr(room.gateway, "call_later", lambda delay_s, call: later.append((delay_s, call)))
+    Peer(room).begin(2 * MOST).send(2 * MOST - 1)
+    Peer(room).begin(2 * MOST).send(MOST)
+    assert room.held > 2 * MOST
+
+    ((delay_s, look),) = later
+    room.now += delay_s
+    look()
+
+    assert room.closed_count == 1

@@ -200,6 +200,7 @@ class Gateway:
         )
         if unsent.size_bytes > self._most_unsent_bytes:
             self._look_at_unsent_from = now + LOOK_AGAIN_S
+            self.call_later(LOOK_AGAIN_S, self.end_turn)
 
     def least_unsent_bytes(self) -> float:
         """Of a connection that is reset where there is no room."""
@@ -221,6 +222,7 @@ class Gateway:
         )
         if unhandled.size_bytes > self._most_unhandled_bytes:
             self._look_at_unhandled_from = now + LOOK_AGAIN_S
+            self.call_later(LOOK_AGAIN_S, self.end_turn)
 
     def least_unhandled_bytes(self) -> float:
         """Of a connection that is reset where there is no room."""

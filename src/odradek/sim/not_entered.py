@@ -37,6 +37,12 @@ NOT_ENTERED: dict[str, tuple[str, ...]] = {
         "server/exporter/*.py *",
         "server/controller_runtime.py ControllerRuntime.is_leading",
     ),
+    "a batch has to be damaged in the memory of its leader, or on the way, and no seed of the first 600 does that": (
+        "log/appending.py AppendableLog._refused",
+    ),
+    "who has to be told why it goes has to read nothing for seconds": (
+        "server/connection.py Connection._leave_at_once",
+    ),
     "a bit has to turn in the last offset delta of a batch, and a reader come to it from behind (seed 543)": (
         "log/segment.py Segment.check_reach",
     ),

@@ -34,6 +34,8 @@ def _burden(world: World, broker: SimBroker) -> Burden:
     term = runtime.controller.term
     boxes = {} if term is None else term._outboxes._boxes
     steps, turn = (0, "") if world.loop.meter is None else world.loop.meter.busiest.get(broker.name, (0, ""))
+    host = broker.host
+    stands_still = host is None or host.paused_until > world.loop.now or bool(host.postponed)
     return Burden(
         broker.broker_id,
         held,
@@ -44,16 +46,16 @@ def _burden(world: World, broker: SimBroker) -> Burden:
         turn,
         runtime.parts.gateway.unsent.size_bytes,
         unsent_bytes(runtime.parts.gateway),
-        unsent_connections(runtime.parts.gateway),
+        0 if stands_still else unsent_connections(runtime.parts.gateway),
         runtime.parts.gateway.unhandled.size_bytes,
         unhandled_bytes(runtime.parts.gateway),
-        unhandled_connections(runtime.parts.gateway),
+        0 if stands_still else unhandled_connections(runtime.parts.gateway),
     )
 
 
 def unsent_connections(gateway: Gateway) -> int:
     """Those that would be reset where there is no room, unless it is not yet time to look."""
-    if not gateway.unsent.waiting or gateway.monotonic() < gateway._look_at_unsent_from:
+    if not gateway.unsent.waiting or gateway.monotonic() <= gateway._look_at_unsent_from:
         return 0
     least = gateway.least_unsent_bytes()
     return sum(one.size_bytes >= least for one in gateway.unsent.waiting.values())
@@ -61,7 +63,7 @@ def unsent_connections(gateway: Gateway) -> int:
 
 def unhandled_connections(gateway: Gateway) -> int:
     """The same of requests."""
-    if not gateway.unhandled.waiting or gateway.monotonic() < gateway._look_at_unhandled_from:
+    if not gateway.unhandled.waiting or gateway.monotonic() <= gateway._look_at_unhandled_from:
         return 0
     least = gateway.least_unhandled_bytes()
     return sum(one.size_bytes >= least for one in gateway.unhandled.waiting.values())

@@ -377,8 +377,10 @@ def _of_replica(replica: Any) -> Iterator[str]:
     # The first one may begin within the batch that the start is in (seed 80).
     if len(epochs) > 1 and epochs[1].start_offset <= log.log_start_offset:
         yield f"its second epoch begins at {epochs[1].start_offset}, and it begins at {log.log_start_offset}"
-    # A log that was begun anew has nothing to flush before records come.
-    if replica.flushes_before_ack and max(log.recovery_point, base) < end and not replica.is_flushing:
+    # A log that was begun anew has nothing to flush before records come; and a cut that is being prepared has lowered the point of one
+    # that still ends where it did (seed 1467).
+    to_be_flushed = max(log.recovery_point, base) < end <= log.flushed.unsynced_cut
+    if replica.flushes_before_ack and to_be_flushed and not replica.is_flushing:
         yield f"it ends at {end}, is flushed up to {log.recovery_point}, and no flush is under way"
     if type(replica) is Replica:
         return
