@@ -3,8 +3,8 @@
 from types import SimpleNamespace
 from typing import Any
 
-from odradek.controller.context import UncleanPoll
-from odradek.model.ids import BrokerId, TopicPartition
+from odradek.controller.context import ControllerContext, UncleanPoll
+from odradek.model.ids import BrokerId, ControllerEpoch, LeaderEpoch, Offset, TopicPartition
 from odradek.sim.checkers.acknowledgements import refused
 from odradek.sim.observed.controller_promises import ControllerPromises
 from odradek.sim.plan import Fault
@@ -37,19 +37,29 @@ def test_a_batch_that_is_known_and_refused_as_out_of_order_is_named() -> None:
 
 
 def unclean(
-    leader: int, ends: dict[int, tuple[int, int]], *, live: tuple[int, ...] = (1, 2, 3), at_ms: int = 10
+    leader: int,
+    ends: dict[int, tuple[int, int]],
+    *,
+    live: tuple[int, ...] = (1, 2, 3),
+    at_ms: int = 10,
+    stopping: int | None = None,
+    broken: int | None = None,
 ) -> list[str]:
-    """1, 2 and 3 are asked until 100, and `ends` is what they hold that answer; then one of them leads."""
+    """1, 2 and 3 are asked until 100, and `ends` is what they hold that answer; then one of them leads. `stopping` stops in order, and
+    of `broken` the log directory is offline."""
     T0 = TopicPartition("t", 0)
     poll = UncleanPoll(
         tuple(map(BrokerId, (1, 2, 3))),
-        {BrokerId(b): end for b, end in ends.items()},
-        100,  # type: ignore[misc]
+        {BrokerId(b): (LeaderEpoch(epoch), Offset(end)) for b, (epoch, end) in ends.items()},
+        100,
     )
     led = SimpleNamespace(leader_and_isr=SimpleNamespace(leader=leader))
-    context: Any = SimpleNamespace(
-        reassignments={}, polls={T0: poll}, leaderships={T0: led}, brokers=dict.fromkeys(live)
-    )
+    context: Any = ControllerContext(BrokerId(1), ControllerEpoch(1), 1)
+    context.polls, context.leaderships, context.brokers = {T0: poll}, {T0: led}, dict.fromkeys(live)
+    if stopping is not None:
+        context.shutting_down_brokers.add(stopping)
+    if broken is not None:
+        context.offline_directories[broken] = frozenset([T0])
     promises, nothing = ControllerPromises(), SimpleNamespace(answers=())
     assert promises.observe(context, None, nothing, at_ms) == []
     context.polls = {}
@@ -63,6 +73,14 @@ def test_who_is_elected_uncleanly_and_does_not_hold_the_most_is_named() -> None:
     assert unclean(3, ALL) == []
     assert unclean(1, ALL) == unclean(2, ALL) == ["UncleanIsBest"]
     assert unclean(1, {2: (3, 4)}, live=(1, 2)) == ["UncleanIsBest", "UncleanIsBest"], "it has not answered"
+
+
+def test_who_answers_and_may_not_lead_is_passed_over() -> None:
+    assert unclean(2, ALL, stopping=3) == unclean(2, ALL, broken=3) == []
+    assert unclean(3, ALL, stopping=2) == unclean(3, ALL, broken=2) == []
+    assert unclean(1, ALL, stopping=3) == unclean(1, ALL, broken=3) == ["UncleanIsBest"], "2 holds more"
+    assert unclean(3, ALL, stopping=3) == unclean(3, ALL, broken=3) == ["UncleanIsBest"], "it may not lead"
+    assert unclean(2, {1: (2, 5), 2: (3, 4)}, stopping=3) == ["UncleanIsBest"], "it could still answer"
 
 
 def test_where_one_names_no_epoch_the_log_ends_are_compared() -> None:

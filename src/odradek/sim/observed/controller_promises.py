@@ -66,8 +66,8 @@ class ControllerPromises:
 
     def _lost_more(self, context: ControllerContext) -> Iterator[Anomaly]:
         """UncleanIsBest: who is elected from outside the ISR holds the most, by the epoch of the last record and the log end, of those
-        that were asked and are live; all of them have answered, or their time was up. A log of which all was deleted names no epoch:
-        then the log ends are compared."""
+        that were asked and may lead; all that are live have answered, or their time was up. Who is stopping in order answers too, and
+        does not lead. A log of which all was deleted names no epoch: then the log ends are compared."""
         before, self._polls = self._polls, dict(context.polls)
         for partition, poll in before.items():
             stored = context.leaderships.get(partition)
@@ -77,12 +77,13 @@ class ControllerPromises:
             if leader not in poll.asked:
                 continue  # a member of the ISR was back, or the topic is gone
             live = [broker for broker in poll.asked if broker in context.brokers]
-            ends = {broker: poll.ends[broker] for broker in live if broker in poll.ends}
-            silent = [broker for broker in live if broker not in ends]
+            silent = [broker for broker in live if broker not in poll.ends]
             if silent and self._latest_ms < poll.deadline_ms:
                 yield Anomaly(
                     "UncleanIsBest", partition, f"broker {leader} leads, and {silent} could still answer"
                 )
+            online = context.online_of(poll.asked, partition)
+            ends = {broker: poll.ends[broker] for broker in online if broker in poll.ends}
             if any(epoch < 0 < offset for epoch, offset in poll.ends.values()):
                 held = {broker: (-1, offset) for broker, (_, offset) in ends.items()}
             else:
