@@ -258,8 +258,15 @@ def _flushed_in_the_background(replica: Any) -> None:
     replica.is_flushing = True
 
 
+def _about_to_be_cut(replica: Any) -> None:
+    """What has to be on the disk before is being written there."""
+    replica.log.flushed.cut(replica.log.log_end_offset - 1)
+    assert replica.log.recovery_point < replica.log.log_end_offset
+
+
 WELL: dict[str, Callable[[Any], None]] = {
     "a log that is begun anew": _begun_anew,
+    "one that is about to be cut": _about_to_be_cut,
     "one that was flushed in the background meanwhile": _flushed_in_the_background,
 }
 
