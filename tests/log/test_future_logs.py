@@ -301,6 +301,24 @@ def test_a_producer_whose_records_are_deleted_is_known_in_the_new_directory(worl
     assert produce(world.log, idempotent(0, 1), epoch=5).duplicate
 
 
+def test_a_copy_that_begins_behind_the_log_in_use_takes_no_epoch_from_below_its_start() -> None:
+    """A kill takes the start of the log in use, which the file name of the copy's first segment still says."""
+    world = Directories()
+    for epoch in range(4):
+        produce(world.log, batch(1), epoch=epoch)
+    world.log.delete_records_before(2)
+    world.move_to("/b")
+    world.start()
+    assert (world.log.log_start_offset, world.future.log_start_offset) == (0, 2)
+    world.log.assign_epoch(9, world.log.log_end_offset)
+    world.copy()
+    world.manager.futures.prepare(TP)
+    assert world.future.epochs.entries == [(2, 2), (3, 3), (9, 4)]
+    world.arrive()
+    assert world.log.epochs.entries == [(2, 2), (3, 3), (9, 4)]
+    assert world.log.end_offset_for_epoch(0) == (0, 2)  # not below the log's start
+
+
 def test_slices_read_before_the_swap_are_good_after_it(world: Directories) -> None:
     read = world.log.read(0, max_bytes=1 << 20, upper_bound_offset=1 << 40)
     expected = contents(world.log)

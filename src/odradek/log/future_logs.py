@@ -245,10 +245,15 @@ class FutureLogs:
 
     @staticmethod
     def _take_epochs(future: PartitionLog, current: PartitionLog) -> None:
-        """An epoch that has brought no record yet is known to the log in use alone."""
-        wanted = [entry for entry in current.epochs.entries if entry.start_offset <= future.log_end_offset]
-        if future.epochs.entries != wanted:
-            future.write_epochs(LeaderEpochs(wanted))
+        """An epoch that has brought no record yet is known to the log in use alone, which may begin below the copy: a kill takes
+        the start that DeleteRecords gave it, and the name of the copy's first segment still says it.
+        """
+        wanted = LeaderEpochs(
+            entry for entry in current.epochs.entries if entry.start_offset <= future.log_end_offset
+        )
+        wanted.truncate_from_start(future.log_start_offset)
+        if future.epochs.entries != wanted.entries:
+            future.write_epochs(wanted)
 
     def swap(self, topic_partition: TopicPartition, high_watermark: int, now_ms: int) -> list[str]:
         """The future log is the one in use when this returns: see the module. Lines for the log file.
