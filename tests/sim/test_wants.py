@@ -42,7 +42,7 @@ TAKEN_FOR_LOST = (
         (16, (REFUSED,), CRASH, "can't start new thread"),
         (12, (STOOD_STILL,), CORRECTNESS, "NotHeldBack: "),
         (31, (GIVEN_UP,), CORRECTNESS, "LogIsMade: "),
-        (318, TAKEN_FOR_LOST, CORRECTNESS, "LogIsMade: "),
+        (504, TAKEN_FOR_LOST, CORRECTNESS, "LogIsMade: "),
     ],
 )
 def test_a_seed_sees_it_and_is_right_without_it(
