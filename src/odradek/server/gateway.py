@@ -5,7 +5,7 @@ A turn is one callback of the loop: a read, a timer, an answer of another broker
 """
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
 from heapq import nlargest
 from typing import Any
@@ -22,10 +22,11 @@ from odradek.protocol.api_keys import APIS, BETWEEN_BROKERS, ApiKey
 from odradek.server.connection import MOST_LINGERING_S, MOST_TURN_NS, Connection
 from odradek.server.connection_limits import ConnectionLimits, Full, Refused
 from odradek.server.environment import Environment
+from odradek.server.held_memory import H, HeldMemory
 from odradek.server.log_limits import LimitedLog
 from odradek.server.metrics import OTHER_KEYS, Metrics
-from odradek.server.unhandled_requests import Unhandled, UnhandledRequests
-from odradek.server.unsent_answers import Unsent, UnsentAnswers
+from odradek.server.unhandled_requests import UnhandledRequests
+from odradek.server.unsent_answers import UnsentAnswers
 
 # Between the check for idle connections and their end.
 _LAST_WORDS_S = 0.05
@@ -80,10 +81,8 @@ class Gateway:
         self.pool = pool
         self.unsent = UnsentAnswers()
         self._most_unsent_bytes = environment.most_unsent_bytes
-        self._look_at_unsent_from = 0.0
         self.unhandled = UnhandledRequests()
         self._most_unhandled_bytes = environment.most_unhandled_bytes
-        self._look_at_unhandled_from = 0.0
         self.turn = 0
         self.monotonic = environment.loop.time
         self.call_later = environment.loop.call_later
@@ -187,20 +186,13 @@ class Gateway:
         reaches who reads it. Not who has less than half of an equal part, a reader of files and the controller among them: all of
         those together take less than half of what there is, and resetting them gives no room. And no broker, where brokers have a
         listener of their own."""
-        unsent, now = self.unsent, self.monotonic()
-        if now < self._look_at_unsent_from:
-            return
-        rated = self._rated(unsent.waiting, self.least_unsent_bytes(), now)
-        self._metrics.connections_unread_closed += self._reset_first(
-            rated,
-            len(rated) - 1 or int(not unsent.waiting[rated[0][2]].is_leaving(now)),
-            unsent,
+        self._metrics.connections_unread_closed += self._make_room_in(
+            self.unsent,
             self._most_unsent_bytes,
+            self.least_unsent_bytes,
+            lambda last, now: last.is_leaving(now),
             "answers wait for it to read them",
         )
-        if unsent.size_bytes > self._most_unsent_bytes:
-            self._look_at_unsent_from = now + LOOK_AGAIN_S
-            self.call_later(LOOK_AGAIN_S, self.end_turn)
 
     def least_unsent_bytes(self) -> float:
         """Of a connection that is reset where there is no room."""
@@ -209,45 +201,39 @@ class Gateway:
     def _close_who_does_not_go_on(self) -> None:
         """Those whose requests will take longest to come whole, until there is room again. It spares whom `_close_who_does_not_read`
         spares; and who will be through first, so that a request of any size comes whole where nobody else sends."""
-        unhandled, now = self.unhandled, self.monotonic()
-        if now < self._look_at_unhandled_from:
-            return
-        rated = self._rated(unhandled.waiting, self.least_unhandled_bytes(), now)
-        self._metrics.connections_unfinished_closed += self._reset_first(
-            rated,
-            len(rated) - 1,
-            unhandled,
+        self._metrics.connections_unfinished_closed += self._make_room_in(
+            self.unhandled,
             self._most_unhandled_bytes,
+            self.least_unhandled_bytes,
+            lambda last, now: True,
             "requests have not come whole, or wait to be handled",
         )
-        if unhandled.size_bytes > self._most_unhandled_bytes:
-            self._look_at_unhandled_from = now + LOOK_AGAIN_S
-            self.call_later(LOOK_AGAIN_S, self.end_turn)
 
     def least_unhandled_bytes(self) -> float:
         """Of a connection that is reset where there is no room."""
         return self._most_unhandled_bytes / (2 * len(self.unhandled.waiting))
 
-    def _rated(
-        self, waiting: Mapping[int, Unsent] | Mapping[int, Unhandled], least_bytes: float, now: float
-    ) -> list[tuple[float, int, int]]:
-        """The seconds that are left, what it holds, and the number of each connection that may be reset."""
-        return [
-            (one.seconds_left(now), one.size_bytes, connection_id)
-            for connection_id, one in waiting.items()
-            if one.size_bytes >= least_bytes
-            and self._connections[connection_id].listener != self._protected_listener
-        ]
-
-    def _reset_first(
+    def _make_room_in(
         self,
-        rated: list[tuple[float, int, int]],
-        at_most: int,
-        held: UnsentAnswers | UnhandledRequests,
+        held: HeldMemory[H],
         most_bytes: int,
+        least_bytes: Callable[[], float],
+        spares_last: Callable[[H, float], bool],
         what: str,
     ) -> int:
-        """Those with most seconds left, until some more than is needed is free; returns how many."""
+        """Resets those with most seconds left, until some more than is needed is free; returns how many. `spares_last`: whether who is
+        left of those that may be reset stays."""
+        now = self.monotonic()
+        if now < held.look_from:
+            return 0
+        least = least_bytes()
+        rated = [
+            (one.seconds_left(now), one.size_bytes, connection_id)
+            for connection_id, one in held.waiting.items()
+            if one.size_bytes >= least
+            and self._connections[connection_id].listener != self._protected_listener
+        ]
+        at_most = len(rated) - 1 or int(not spares_last(held.waiting[rated[0][2]], now))
         count = 0
         for _, size, connection_id in nlargest(min(CLOSED_A_TURN, at_most), rated):
             if held.size_bytes <= most_bytes * 63 // 64:
@@ -260,6 +246,9 @@ class Gateway:
                 f"{most_bytes >> 20} MiB",
             )
             connection.reset()
+        if held.size_bytes > most_bytes:
+            held.look_from = now + LOOK_AGAIN_S
+            self.call_later(LOOK_AGAIN_S, self.end_turn)
         return count
 
     def settings_changed(self, settings: BrokerSettings) -> None:

@@ -2,7 +2,7 @@
 where that is too much.
 """
 
-from collections.abc import Mapping
+from odradek.server.held_memory import HeldMemory
 
 # How much has come is seen over this span and the one before it.
 SPAN_S = 2.0
@@ -10,24 +10,8 @@ SPAN_S = 2.0
 LEAST_CAME_BYTES = 64 * 1024
 
 
-class UnhandledRequests:
+class UnhandledRequests(HeldMemory["Unhandled"]):
     """Of a broker."""
-
-    def __init__(self) -> None:
-        self.size_bytes = 0
-        self._waiting: dict[int, Unhandled] = {}  # by connection
-
-    @property
-    def waiting(self) -> "Mapping[int, Unhandled]":
-        """The connections that have some."""
-        return self._waiting
-
-    def changed(self, unhandled: "Unhandled", by_bytes: int) -> None:
-        self.size_bytes += by_bytes
-        if unhandled.size_bytes:
-            self._waiting[unhandled.connection_id] = unhandled
-        else:
-            self._waiting.pop(unhandled.connection_id, None)
 
 
 class Unhandled:

@@ -6,12 +6,13 @@ nothing here. A buffer that several connections wait with (Metadata of all topic
 files do not count.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from fcntl import ioctl
 from struct import Struct
 from termios import TIOCOUTQ
 
 from odradek.broker.answers import Buffer
+from odradek.server.held_memory import HeldMemory
 
 # An object beside its bytes; of a slice of a file all there is.
 OBJECT_BYTES = 100
@@ -44,25 +45,12 @@ def memory_of(buffer: Buffer) -> int:
     return OBJECT_BYTES
 
 
-class UnsentAnswers:
+class UnsentAnswers(HeldMemory["Unsent"]):
     """Of a broker."""
 
     def __init__(self) -> None:
-        self.size_bytes = 0
-        self._waiting: dict[int, Unsent] = {}  # by connection
+        super().__init__()
         self._shared: dict[int, int] = {}  # id of a buffer -> how often it waits
-
-    @property
-    def waiting(self) -> "Mapping[int, Unsent]":
-        """The connections that have some."""
-        return self._waiting
-
-    def changed(self, unsent: "Unsent", by_bytes: int) -> None:
-        self.size_bytes += by_bytes
-        if unsent.size_bytes:
-            self._waiting[unsent.connection_id] = unsent
-        else:
-            self._waiting.pop(unsent.connection_id, None)
 
     def come(self, buffer: Buffer, size: int) -> int:
         """What it takes more."""

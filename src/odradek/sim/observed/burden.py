@@ -1,10 +1,11 @@
 """What the brokers of a world hold and what their turns cost, for `checkers.burden`."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from odradek.broker.answers import Buffer, Reply
 from odradek.server.connection import Connection
 from odradek.server.gateway import Gateway
+from odradek.server.held_memory import H, HeldMemory
 from odradek.server.unsent_answers import LEAST_SHARED_BYTES, memory_of
 from odradek.sim.checkers.burden import Burden, Held
 from odradek.sim.world import SimBroker, World
@@ -19,8 +20,8 @@ def burdens(world: World) -> Iterator[Burden]:
 def _burden(world: World, broker: SimBroker) -> Burden:
     runtime = broker.runtime
     assert runtime is not None and runtime.parts is not None
-    core = runtime.broker
-    connections = runtime.parts.gateway._connections.values()
+    core, gateway = runtime.broker, runtime.parts.gateway
+    connections = gateway._connections.values()
     # For nearly all nothing is held.
     held = [
         _held(connection)
@@ -44,29 +45,21 @@ def _burden(world: World, broker: SimBroker) -> Burden:
         max((box.unanswered for _, box in boxes.values()), default=0),
         steps,
         turn,
-        runtime.parts.gateway.unsent.size_bytes,
-        unsent_bytes(runtime.parts.gateway),
-        0 if stands_still else unsent_connections(runtime.parts.gateway),
-        runtime.parts.gateway.unhandled.size_bytes,
-        unhandled_bytes(runtime.parts.gateway),
-        0 if stands_still else unhandled_connections(runtime.parts.gateway),
+        gateway.unsent.size_bytes,
+        unsent_bytes(gateway),
+        0 if stands_still else to_be_reset(gateway, gateway.unsent, gateway.least_unsent_bytes),
+        gateway.unhandled.size_bytes,
+        unhandled_bytes(gateway),
+        0 if stands_still else to_be_reset(gateway, gateway.unhandled, gateway.least_unhandled_bytes),
     )
 
 
-def unsent_connections(gateway: Gateway) -> int:
-    """Those that would be reset where there is no room, unless it is not yet time to look."""
-    if not gateway.unsent.waiting or gateway.monotonic() <= gateway._look_at_unsent_from:
+def to_be_reset(gateway: Gateway, held: HeldMemory[H], least_bytes: Callable[[], float]) -> int:
+    """The connections that would be reset where there is no room, unless it is not yet time to look."""
+    if not held.waiting or gateway.monotonic() <= held.look_from:
         return 0
-    least = gateway.least_unsent_bytes()
-    return sum(one.size_bytes >= least for one in gateway.unsent.waiting.values())
-
-
-def unhandled_connections(gateway: Gateway) -> int:
-    """The same of requests."""
-    if not gateway.unhandled.waiting or gateway.monotonic() <= gateway._look_at_unhandled_from:
-        return 0
-    least = gateway.least_unhandled_bytes()
-    return sum(one.size_bytes >= least for one in gateway.unhandled.waiting.values())
+    least = least_bytes()
+    return sum(one.size_bytes >= least for one in held.waiting.values())
 
 
 def unhandled_bytes(gateway: Gateway) -> int:
