@@ -3,6 +3,9 @@
 import asyncio
 import logging
 from collections.abc import Callable
+from unittest.mock import Mock
+
+import pytest
 
 from odradek.broker.answers import Answer, Reply
 from odradek.broker.client_throttles import ClientThrottles
@@ -13,7 +16,7 @@ from odradek.model.settings import BrokerSettings
 from odradek.protocol.headers import encode_request
 from odradek.server.connection import Connection
 from odradek.server.environment import Environment
-from odradek.server.gateway import Gateway
+from odradek.server.gateway import LOOK_AGAIN_S, Gateway
 from odradek.server.log_limits import LimitedLog
 from odradek.server.metrics import Metrics
 from tests.server.memory_transport import MemoryTransport, connect
@@ -60,6 +63,25 @@ class Door:
     def connect(self, listener: str = "PLAINTEXT") -> tuple[Connection, MemoryTransport]:
         connection = self.gateway.make_connection(listener)
         return connection, connect(connection)
+
+
+class StoppedDoor(Door):
+    """Its clock stands still until a test sets it, and no timer goes off."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        super().__init__(loop)
+        self.now = 1000.0
+        self.gateway.monotonic = lambda: self.now
+        self.gateway.call_later = lambda *_: None  # type: ignore[assignment]
+
+    def looks_in(self, turns: int, name: str) -> int:
+        """How often the gateway's function of that name is called in so many turns, twenty of which take LOOK_AGAIN_S."""
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(self.gateway, name, look := Mock(wraps=getattr(self.gateway, name)))
+            for _ in range(turns):
+                self.now += LOOK_AGAIN_S / 20
+                self.gateway.end_turn()
+        return look.call_count
 
 
 def request(correlation_id: int = 1, key: int = LIST_OFFSETS, version: int = 6, body: bytes = b"") -> bytes:

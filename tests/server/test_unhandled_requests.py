@@ -13,10 +13,9 @@ from odradek.broker.answers import Answer, Park, Reply
 from odradek.broker.request import Request
 from odradek.client.receive_buffers import SMALL_FRAME_BYTES
 from odradek.server.connection import MOST_QUESTIONS
-from odradek.server.gateway import LOOK_AGAIN_S
 from odradek.server.unhandled_requests import LEAST_CAME_BYTES, SPAN_S, Unhandled, UnhandledRequests
 from odradek.sim.observed.burden import unhandled_bytes
-from tests.server.door import Door, request
+from tests.server.door import StoppedDoor, request
 from tests.server.memory_transport import MemoryTransport, connect
 
 MIB = 1 << 20
@@ -47,12 +46,9 @@ class Peer:
         return self.transport.was_closed
 
 
-class Room(Door):
+class Room(StoppedDoor):
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         super().__init__(loop)
-        self.now = 1000.0
-        self.gateway.monotonic = lambda: self.now
-        self.gateway.call_later = lambda *_: None  # type: ignore[assignment]
         self.gateway._most_unhandled_bytes = MOST
 
     def handle(self, request: Request, now_ms: int) -> Answer:
@@ -414,23 +410,10 @@ def test_what_is_counted_is_what_is_held_whatever_happens(room: Room) -> None:
     assert not room.gateway.unhandled.waiting
 
 
-def test_where_nobody_is_left_to_reset_not_every_turn_looks_at_all(
-    room: Room, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_where_nobody_is_left_to_reset_not_every_turn_looks_at_all(room: Room) -> None:
     Peer(room).begin(2 * MOST).send(2 * MOST)
-    looked: list[float] = []
-    least = room.gateway.least_unhandled_bytes
 
-    def look() -> float:
-        looked.append(room.now)
-        return least()
-
-    monkeypatch.setattr(room.gateway, "least_unhandled_bytes", look)
-    for _ in range(100):
-        room.now += LOOK_AGAIN_S / 20
-        room.gateway.end_turn()
-
-    assert 0 < len(looked) <= 100 / 20
+    assert 0 < room.looks_in(100, "least_unhandled_bytes") <= 100 / 20
 
 
 def test_lengths_that_are_claimed_take_nothing(room: Room) -> None:

@@ -11,7 +11,6 @@ import pytest
 from odradek.broker.answers import NO_REPLY, Answer, Buffer, Park, Reply
 from odradek.broker.request import Request
 from odradek.server.connection import Connection
-from odradek.server.gateway import LOOK_AGAIN_S
 from odradek.server.outgoing import WRITE_CHUNK_BYTES
 from odradek.server.unsent_answers import (
     LEAST_LEFT_BYTES,
@@ -22,7 +21,7 @@ from odradek.server.unsent_answers import (
     UnsentAnswers,
 )
 from odradek.sim.observed.burden import unsent_bytes
-from tests.server.door import Door, request
+from tests.server.door import StoppedDoor, request
 from tests.server.memory_transport import MemoryTransport, connect
 
 MOST = 10 << 20
@@ -65,13 +64,10 @@ class Peer:
         return self.transport.was_closed
 
 
-class Room(Door):
+class Room(StoppedDoor):
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         super().__init__(loop)
-        self.now = 1000.0
         self.answer: Answer = NO_REPLY
-        self.gateway.monotonic = lambda: self.now
-        self.gateway.call_later = lambda *_: None  # type: ignore[assignment]
         self.gateway._most_unsent_bytes = MOST
 
     def handle(self, request: Request, now_ms: int) -> Answer:
@@ -336,24 +332,11 @@ def test_answers_that_come_at_one_time_have_the_bound(room: Room) -> None:
         assert room.gateway.unsent.size_bytes == room.held <= MOST
 
 
-def test_where_nobody_is_left_to_reset_not_every_turn_looks_at_all(
-    room: Room, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_where_nobody_is_left_to_reset_not_every_turn_looks_at_all(room: Room) -> None:
     reader = Peer(room)
     reader.ask(Reply([bytes(2 * MOST)]))
-    looked: list[float] = []
-    least = room.gateway.least_unsent_bytes
 
-    def look() -> float:
-        looked.append(room.now)
-        return least()
-
-    monkeypatch.setattr(room.gateway, "least_unsent_bytes", look)
-    for _ in range(100):
-        room.now += LOOK_AGAIN_S / 20
-        room.gateway.end_turn()
-
-    assert 0 < len(looked) <= 100 / 20
+    assert 0 < room.looks_in(100, "least_unsent_bytes") <= 100 / 20
 
 
 def test_who_is_alone_and_reads_nothing_is_not_kept_by_asking(room: Room) -> None:
