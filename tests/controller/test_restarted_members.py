@@ -1,10 +1,14 @@
 """Who was restarted while there was no controller: the next one must not let it lead on in its old epoch."""
 
+from collections.abc import Mapping
 from dataclasses import replace
+
+import pytest
 
 from odradek.controller.bulk_moves import WORTH_IT
 from odradek.controller.effects import Effects
-from odradek.controller.events import EndOffsetsAnswered
+from odradek.controller.events import EndOffsetsAnswered, Tick
+from odradek.controller.unclean import PATIENCE_IN_DOUBT_MS
 from odradek.model.ids import BrokerEpoch, BrokerId, LeaderEpoch, Offset
 from tests.controller.world import World, lai, state, tp
 
@@ -26,6 +30,12 @@ def cluster(*, leader: int, isr: tuple[int, ...], epochs: tuple[int, ...] = (), 
 def told(effects: Effects, broker: int) -> tuple[int, tuple[int, ...], int]:
     (partition,) = lai(effects, broker)
     return partition.leader, partition.isr, partition.leader_epoch
+
+
+def hear(world: World, ends: Mapping[int, int]) -> None:
+    """The log end offset of each broker that answers, in epoch 0."""
+    for broker, end in ends.items():
+        world.step(EndOffsetsAnswered(BrokerId(broker), {tp("t-0"): (LeaderEpoch(0), Offset(end))}))
 
 
 def test_nothing_is_written_when_everybody_is_who_he_was() -> None:
@@ -54,9 +64,36 @@ def test_if_everybody_was_restarted_the_one_that_holds_the_most_leads() -> None:
     world = cluster(leader=3, isr=(3, 2, 1), epochs=(93, 92, 91))
     world.elect(1)
     assert world.leader("t-0") == (-1, (3, 2, 1), 1)
-    for broker, end in ((3, 0), (2, 9), (1, 8)):
-        world.step(EndOffsetsAnswered(BrokerId(broker), {tp("t-0"): (LeaderEpoch(0), Offset(end))}))
+    hear(world, {3: 0, 2: 9, 1: 8})
     assert world.leader("t-0") == (2, (2,), 2)
+
+
+@pytest.mark.parametrize("returns", [True, False])
+def test_the_one_that_holds_the_most_is_waited_for_where_it_dies_behind_its_answer(*, returns: bool) -> None:
+    """It may be back within the time that there is, with all that was acknowledged."""
+    world = cluster(leader=3, isr=(3, 2, 1), epochs=(93, 92, 91))
+    world.elect(1)
+    answers = {3: 9, 2: 7, 1: 8}
+    hear(world, {3: 9})
+    world.kill(3)
+    hear(world, {2: 7, 1: 8})
+    assert world.leader("t-0")[0] == -1
+    if returns:
+        world.start(3)
+        hear(world, answers)
+    else:
+        world.now_ms += PATIENCE_IN_DOUBT_MS
+        world.step(Tick())
+    assert world.leader("t-0")[0] == (3 if returns else 1)
+
+
+def test_the_one_that_dies_behind_its_answer_is_not_waited_for_where_another_holds_as_much() -> None:
+    world = cluster(leader=3, isr=(3, 2, 1), epochs=(93, 92, 91))
+    world.elect(1)
+    hear(world, {3: 9})
+    world.kill(3)
+    hear(world, {2: 9, 1: 8})
+    assert world.leader("t-0")[0] == 2
 
 
 def test_one_of_them_that_leaves_meanwhile_is_not_eligible() -> None:

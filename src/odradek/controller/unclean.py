@@ -11,7 +11,7 @@ Where all of the ISR may have lost what they held, and whoever was eligible as w
 allowed: each of them had every committed record once, so who has the most has all that is left. They have five seconds.
 """
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Container, Iterable, Mapping
 
 from odradek.controller.broker_requests import AskEndOffsets, BrokerRequest
 from odradek.controller.context import ControllerContext, UncleanPoll
@@ -77,18 +77,27 @@ def commit_asked(context: ControllerContext, asked: dict[TopicPartition, Questio
 
 
 def tasks_of_answer(context: ControllerContext, event: EndOffsetsAnswered) -> list[Task]:
-    """Note what a candidate holds; elect where everybody has answered. Whoever died meanwhile is waited for only where nothing may be
+    """Note what a candidate holds; elect where that is known of everybody. Whoever died meanwhile is waited for only where nothing may be
     lost: it may be back, and hold the most."""
     complete = []
     for topic_partition, end in sorted(event.ends.items()):
         poll = context.polls.get(topic_partition)
         if poll is None or event.broker not in poll.asked or event.number not in (None, poll.number):
             continue
-        ends = {**poll.ends, event.broker: end}
-        context.polls[topic_partition] = replace(poll, ends=ends)
-        if all(broker in ends or (poll.may_lose and broker not in context.brokers) for broker in poll.asked):
+        poll = context.polls[topic_partition] = replace(poll, ends={**poll.ends, event.broker: end})
+        if _is_known(poll, context.brokers):
             complete.append(topic_partition)
     return [ElectUnclean(tuple(complete))] if complete else []
+
+
+def _is_known(poll: UncleanPoll, live: Container[BrokerId]) -> bool:
+    """Who is to lead: all that count have answered. Where nothing may be lost, one of the live holds as much as any that answered."""
+    if poll.may_lose:
+        return all(broker in poll.ends or broker not in live for broker in poll.asked)
+    held = _held(poll)
+    return all(broker in held for broker in poll.asked) and any(
+        broker in live and end == max(held.values()) for broker, end in held.items()
+    )
 
 
 def tasks_of_deadline(context: ControllerContext, now_ms: int) -> list[Task]:
@@ -182,15 +191,17 @@ def _select_best(plan: Plan, topic_partition: TopicPartition, current: LeaderAnd
 
 
 def ranking(context: ControllerContext, topic_partition: TopicPartition) -> tuple[BrokerId, ...]:
-    """Those that answered, best first; among equals the assignment order decides.
+    """Those that answered, best first; among equals the assignment order decides."""
+    held = _held(context.polls[topic_partition])
+    answered = [b for b in context.assignments[topic_partition].replicas if b in held]
+    return tuple(sorted(answered, key=lambda broker: held[broker], reverse=True))
 
-    Of an Apache candidate the log end alone is known (mixing with Apache): then all are compared by that.
-    """
-    ends = context.polls[topic_partition].ends
-    answered = [b for b in context.assignments[topic_partition].replicas if b in ends]
-    if any(epoch < 0 < offset for epoch, offset in ends.values()):
-        return tuple(sorted(answered, key=lambda broker: ends[broker][1], reverse=True))
-    return tuple(sorted(answered, key=lambda broker: ends[broker], reverse=True))
+
+def _held(poll: UncleanPoll) -> Mapping[BrokerId, End]:
+    """To be compared. Of an Apache candidate the log end alone is known (mixing with Apache): then all are compared by that."""
+    if any(epoch < 0 < offset for epoch, offset in poll.ends.values()):
+        return {broker: (LeaderEpoch(-1), offset) for broker, (_, offset) in poll.ends.items()}
+    return poll.ends
 
 
 def priced(context: ControllerContext, topic_partition: TopicPartition) -> list[StateChange]:

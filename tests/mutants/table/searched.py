@@ -185,7 +185,7 @@ SEARCHED: tuple[Mutant, ...] = (
         (
             Edit(
                 "controller.unclean:tasks_of_answer",
-                "all(broker in ends or (poll.may_lose and broker not in context.brokers) for broker in poll.asked)",
+                "_is_known(poll, context.brokers)",
                 "True",
             ),
         ),
