@@ -155,7 +155,8 @@ class _State:
     """What the proxy does."""
 
     def __init__(self, store_port: int) -> None:
-        self.store_port = store_port
+        # Of all clients, for one is passed on at a time.
+        self.store = http.client.HTTPConnection("127.0.0.1", store_port, timeout=LIMIT_S)
         self.changed = threading.Condition()
         self.rule: Rule | None = None
         self.seen = 0
@@ -235,14 +236,17 @@ def _handler(state: _State) -> type[BaseHTTPRequestHandler]:
         def _passed(
             self, headers: list[tuple[str, str]], body: bytes
         ) -> tuple[int, list[tuple[str, str]], bytes]:
-            address = ("127.0.0.1", state.store_port)
-            with closing(http.client.HTTPConnection(*address, timeout=LIMIT_S)) as store:
+            store = state.store
+            try:
                 store.putrequest(self.command, self.path, skip_host=True, skip_accept_encoding=True)
                 for name, value in headers:
                     store.putheader(name, value)
                 store.endheaders(body)
                 answer = store.getresponse()
                 return answer.status, answer.getheaders(), answer.read()
+            except BaseException:
+                store.close()  # the next request is not to find the rest of this one
+                raise
 
         def _answer(self, status: int, headers: list[tuple[str, str]], body: bytes) -> None:
             self.send_response_only(status)
