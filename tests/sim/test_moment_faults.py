@@ -44,13 +44,13 @@ FOUND = {
 
 
 def world_of(kind: str) -> Plan:
-    """Three brokers, this fault three times, and in turn a leader that is cut off and one that dies."""
+    """Three brokers, this fault twice, and a leader that is cut off and one that dies."""
     faults = []
-    for n in range(3):
+    for n in range(2):
         faults.append(Fault(1.5 + 2.2 * n, kind, 0.3 + 0.13 * n, (0.2 + 0.19 * n) % 1, 1.5))
         other, lasts_s = ("cut_leader_from_followers", 1.5) if n % 2 else ("kill_leader", 0.5)
         faults.append(Fault(2.3 + 2.2 * n, other, 0.5, 0.5, lasts_s))
-    plan = plan_with(*faults, duration_s=8.0)
+    plan = plan_with(*faults, duration_s=6.0)
     impatient = {"replica.lag.time.max.ms": "1000", "replica.fetch.wait.max.ms": "500"}
     return replace(plan, brokers=3, has_group=False, settings={**plan.settings, **impatient})
 
@@ -73,7 +73,7 @@ def _with_transactions(*faults: Fault, duration_s: float) -> Plan:
 BY_REQUEST: dict[str, tuple[Plan, Edit]] = {
     "lost_requests": (
         _with_transactions(
-            *[Fault(1.0 + 1.5 * n, "lost_requests", 0.13, 0.9, 0.0) for n in range(3)], duration_s=6.0
+            *[Fault(1.0 + 1.5 * n, "lost_requests", 0.13, 0.9, 0.0) for n in range(2)], duration_s=3.0
         ),
         Edit(
             "broker.transaction_markers:TransactionMarkers._answered",
@@ -91,7 +91,7 @@ BY_REQUEST: dict[str, tuple[Plan, Edit]] = {
                     Fault(1.3 + 2.0 * n, "reassign", 0.1 + 0.2 * n, 0.31 * n % 1, 0.0),
                 )
             ],
-            duration_s=6.0,
+            duration_s=4.5,
         ),
         Edit(
             "controller.replica_removal:commit_removals_died",
@@ -100,7 +100,7 @@ BY_REQUEST: dict[str, tuple[Plan, Edit]] = {
         ),
     ),
     "a leader that dies": (
-        _with_transactions(Fault(1.0, "kill_leader", 0.3, 0.5, 1.0), duration_s=4.0),
+        _with_transactions(Fault(1.0, "kill_leader", 0.3, 0.5, 1.0), duration_s=2.0),
         Edit(
             "broker.marker_writes:MarkerWrites._append_one",
             "partition.commit_waiters.add(required, inner, 0)",
