@@ -22,7 +22,7 @@ def run_with(*chosen: Fault, duration_s: float) -> Outcome:
 
 @pytest.mark.parametrize("amount", [0.02, 0.2, 0.6])
 def test_what_a_killed_producer_had_in_flight_is_unknown_and_not_sent_again(amount: float) -> None:
-    outcome = run_with(Fault(3.0, "producer_killed", 0.0, amount, 1.0), duration_s=6.0)
+    outcome = run_with(Fault(1.0, "producer_killed", 0.0, amount, 1.0), duration_s=3.0)
 
     (in_doubt,) = [send for send in outcome.history.sends() if send.outcome == "unknown"]
     successors = [send for send in outcome.history.sends() if send.producer == f"{in_doubt.producer}.1"]
@@ -34,7 +34,7 @@ def test_what_a_killed_producer_had_in_flight_is_unknown_and_not_sent_again(amou
 def test_what_a_restarted_producer_had_in_flight_is_sent_again_by_another_producer() -> None:
     twice = 0
     for amount in (0.0, 0.0001, 0.2, 0.6):
-        outcome = run_with(Fault(3.0, "producer_restarts", 0.0, amount, 0.5), duration_s=5.0)
+        outcome = run_with(Fault(1.0, "producer_restarts", 0.0, amount, 0.5), duration_s=2.0)
         (in_doubt,) = [send for send in outcome.history.sends() if send.outcome == "unknown"]
         (again,) = [s for s in outcome.history.sends() if s.values == in_doubt.values and s is not in_doubt]
         assert (again.producer, again.outcome) == (f"{in_doubt.producer}.1", "ok")
@@ -47,7 +47,7 @@ def test_what_a_restarted_producer_had_in_flight_is_sent_again_by_another_produc
 
 
 def test_a_killed_consumer_goes_on_behind_the_last_record_it_has_seen() -> None:
-    outcome = run_with(Fault(4.0, "consumer_killed", 0.0, 0.0, 2.0), duration_s=8.0)
+    outcome = run_with(Fault(1.0, "consumer_killed", 0.0, 0.0, 2.0), duration_s=4.0)
 
     orders = TopicPartition("orders", 0)
     polls = [p for p in outcome.history.polls() if p.consumer == "follow-0" and p.records]
@@ -60,7 +60,7 @@ def test_a_killed_consumer_goes_on_behind_the_last_record_it_has_seen() -> None:
 
 
 def test_many_newcomers_read_from_the_beginning_while_everybody_reconnects() -> None:
-    outcome = run_with(Fault(4.0, "clients_reconnect", 0.0, 0.5, 2.0), duration_s=8.0)
+    outcome = run_with(Fault(1.0, "clients_reconnect", 0.0, 0.5, 2.0), duration_s=4.0)
 
     newcomers: dict[str, Polled] = {}
     for poll in outcome.history.polls():
