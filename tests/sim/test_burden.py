@@ -126,7 +126,7 @@ def metered(*faults: Fault, duration_s: float) -> Plan:
     return plan
 
 
-DEAF = Fault(2.0, "deaf_clients", 0.1, 0.9, 3.0)
+DEAF = Fault(1.0, "deaf_clients", 0.1, 0.9, 3.0)
 
 
 @pytest.fixture
@@ -139,18 +139,18 @@ def few_steps_are_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_read_that_brings_thousands_of_requests_is_handled_in_many_turns_and_to_count_them_changes_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    counted = run(metered(DEAF, duration_s=6.0))
+    counted = run(metered(DEAF, duration_s=4.5))
     assert counted.code == OK, describe(counted)
 
     monkeypatch.setattr("odradek.sim.run.Meter", lambda hosts: None)
-    uncounted = run(metered(DEAF, duration_s=6.0))
+    uncounted = run(metered(DEAF, duration_s=4.5))
     assert (counted.trace_hash, counted.events) == (uncounted.trace_hash, uncounted.events)
 
 
 @pytest.mark.usefixtures("few_steps_are_allowed")
 def test_a_read_that_is_handled_in_one_turn_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connection, "MOST_FRAMES_A_TURN", 1_000_000)
-    outcome = run(metered(DEAF, duration_s=6.0))
+    outcome = run(metered(DEAF, duration_s=4.5))
     assert outcome.code == CORRECTNESS
     assert outcome.reason.startswith("BoundedBurden: ")
 
@@ -162,7 +162,7 @@ def seen_held(kind: str) -> list[Held]:
     def look(world: World) -> None:
         found.extend(one for burden in burdens(world) for one in burden.connections)
 
-    outcome = run(plan_with(Fault(2.0, kind, 0.1, 0.9, 3.0), duration_s=6.0), observe=look)
+    outcome = run(plan_with(Fault(1.0, kind, 0.1, 0.9, 3.0), duration_s=4.5), observe=look)
     assert outcome.code == OK, describe(outcome)
     return found
 
@@ -189,7 +189,8 @@ def test_answers_of_those_who_do_not_read_are_bounded_in_a_world_and_found_where
             if broker.runtime is not None
         )
 
-    plan = plan_with(DEAF, seed=51, duration_s=6.0)
+    # Later than `DEAF`: there has to be enough to read.
+    plan = plan_with(Fault(2.0, "deaf_clients", 0.1, 0.9, 3.0), seed=51, duration_s=6.0)
     outcome = run(plan, observe=look)
     assert outcome.code == OK, describe(outcome)
     assert max(closed) > 0
@@ -205,7 +206,7 @@ def test_answers_of_those_who_do_not_read_are_bounded_in_a_world_and_found_where
 def test_requests_that_do_not_come_whole_are_bounded_in_a_world_and_found_where_they_are_not(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    plan = plan_with(Fault(2.0, "half_frames", 0.1, 0.9, 3.0), duration_s=6.0)
+    plan = plan_with(Fault(1.0, "half_frames", 0.1, 0.9, 3.0), duration_s=4.5)
     outcome = run(plan)
     assert outcome.code == OK, describe(outcome)
 
