@@ -283,6 +283,9 @@ class Group:
     def look(self) -> Any:
         """Its leader by the name of its client: ids begin with it, or with that of the instance."""
         described = told(self.asked, "DescribeGroups", 5, {"groups": [self.name]})[1]
+        (state,) = described["groups"]
+        if (state["group_state"], state["protocol_type"]) == ("Empty", ""):
+            state["group_state"] = "Dead"  # difference `unused-forgotten`
         self.gather()
         last = {member: (len(answers), answers[-1:]) for member, answers in self.answers.items()}
         return last, self.parked(), self.leader[:2], described
