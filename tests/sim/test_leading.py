@@ -105,6 +105,11 @@ BAD: dict[str, tuple[str, Callable[[Any], list[Anomaly]], Any]] = {
         looks,
         [LEADER, led(FOLLOWER._replace(caught_up_ms=900, log_end_offset=12))],
     ),
+    "it was caught up when it lacked records": (
+        "CaughtUpIsTrue",
+        looks,
+        [LEADER._replace(log_end_offset=11), led(FOLLOWER._replace(caught_up_ms=1_101), now_ms=1_200)],
+    ),
     "the mark passes a live follower that was caught up": ("MarkWaits", looks, [LEADER, PASSED]),
     "that has moved, and not enough": (
         "MarkWaits",
@@ -184,6 +189,17 @@ GOOD: dict[str, tuple[Callable[[Any], list[Anomaly]], Any]] = {
     "in another epoch everything begins anew": (
         looks,
         [LEADER, led(FOLLOWER._replace(caught_up_ms=-1), era="another", high_watermark=20)],
+    ),
+    "who was caught up before they came lacks records": (
+        looks,
+        [LEADER._replace(log_end_offset=11), led(FOLLOWER._replace(caught_up_ms=1_100), now_ms=1_200)],
+    ),
+    "who is caught up now has them": (
+        looks,
+        [
+            LEADER._replace(log_end_offset=11),
+            led(FOLLOWER._replace(caught_up_ms=1_101, log_end_offset=11), now_ms=1_200),
+        ],
     ),
     "a follower that lost records": (
         looks,

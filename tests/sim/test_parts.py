@@ -176,10 +176,17 @@ def _too_many_copies(core: Any) -> None:
     core.replicas.moves._at_once = 0
 
 
-def _a_count_of_who_waits(core: Any) -> None:
+def _a_count_of_who_waits(core: Any) -> Any:
     waiting = SimpleNamespace(_partitions=1, _waiters={})
-    coordinator = SimpleNamespace(room=SimpleNamespace(waiting=waiting, kept_bytes=0))
-    core.transactions.shards[99] = SimpleNamespace(coordinator=coordinator, is_over=False)
+    room = SimpleNamespace(waiting=waiting, kept_bytes=0, last_epochs={})
+    core.transactions.shards[99] = SimpleNamespace(coordinator=SimpleNamespace(room=room), is_over=False)
+    return room
+
+
+def _an_epoch_of_who_had_it_before(core: Any) -> None:
+    room = _a_count_of_who_waits(core)
+    room.waiting._partitions = 0
+    room.last_epochs["t"], room.stored = 3, SimpleNamespace(by_id={"t": SimpleNamespace(epoch=5)})
 
 
 def _a_marker_that_was_given_up(core: Any) -> None:
@@ -213,6 +220,10 @@ PLANTED: dict[str, tuple[str, Callable[[Any], None]]] = {
     "bytes that are not counted": ("what waits to be checked", _fewer_bytes),
     "a partition that is not counted": ("what waits to be checked", _fewer_partitions),
     "a count of who waits": ("a coordinator of transactions", _a_count_of_who_waits),
+    "an epoch before that its owner never had": (
+        "a coordinator of transactions",
+        _an_epoch_of_who_had_it_before,
+    ),
     "a marker that was given up": ("its markers", _a_marker_that_was_given_up),
     "a replica that has gone, and is found": ("its replicas", _a_replica_that_has_gone),
     "a throttle of one that has": ("its replicas", _a_throttle_of_one),

@@ -73,6 +73,16 @@ def without_descriptors() -> Plan:
     )
 
 
+def left_alone() -> Plan:
+    faults = tuple(Fault(1.0 + 3.0 * n, "all_others_die", 0.2 + 0.5 * n, 0.3, 1.0) for n in range(2))
+    return three_brokers(partitions=1, acks=-1, is_idempotent=True, faults=faults, duration_s=6.0)
+
+
+def over_the_isr() -> Plan:
+    faults = (Fault(1.0, "raise_min_isr", 0.2, 0.3, 1.0),)
+    return three_brokers(partitions=1, acks=-1, is_idempotent=True, faults=faults, duration_s=5.0)
+
+
 class Shown(NamedTuple):
     plan: Plan
     edit: Edit
@@ -107,6 +117,20 @@ SHOWN = {
         by_time(),
         Edit("server.log_maintenance:LogMaintenance._flush_what_is_due", "log.flushed.came()", "pass"),
         "FlushedInTime",
+    ),
+    "who waits hears that all others are gone": Shown(
+        left_alone(),
+        Edit("replication.partition:Partition.make_leader", "self._answer_if_under_min_isr()", "pass"),
+        "NobodyWaits",
+    ),
+    "who waits hears that more are needed now": Shown(
+        over_the_isr(),
+        Edit(
+            "replication.partition:Partition.set_min_insync_replicas",
+            "self._answer_if_under_min_isr()",
+            "pass",
+        ),
+        "NobodyWaits",
     ),
     "a log that was idle is flushed again": Shown(
         by_time(), Edit("log.appending:AppendableLog._write", "self.flushed.came()", "pass"), "FlushedInTime"

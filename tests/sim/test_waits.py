@@ -25,7 +25,7 @@ from odradek.sim.checkers.waits import (
 )
 from odradek.sim.clients.client import SimClient
 from odradek.sim.observed.beliefs import at_work
-from odradek.sim.observed.waits import overdue, unanswered, unflushed
+from odradek.sim.observed.waits import _is_deleted, overdue, unanswered, unflushed
 from odradek.sim.observed.watch import Watch
 from odradek.sim.plan import draw
 from odradek.sim.run import CORRECTNESS, run
@@ -282,3 +282,22 @@ def test_who_is_not_told_is_named(why: str) -> None:
                     break
     assert (seen.code, {anomaly.name for anomaly in seen.anomalies}) == (CORRECTNESS, {"NobodyWaits"})
     assert says in seen.reason
+
+
+@pytest.mark.parametrize(
+    "starts, live, is_over", [((5, 5), (2, 3), True), ((5, 4), (2, 3), False), ((5, 4), (2,), True)]
+)
+def test_a_deletion_of_records_waits_for_all_that_live(
+    starts: tuple[int, int], live: tuple[int, ...], is_over: bool
+) -> None:
+    followers = {
+        BrokerId(b): SimpleNamespace(broker=BrokerId(b), log_start_offset=start)
+        for b, start in zip((2, 3), starts, strict=True)
+    }
+    partition = SimpleNamespace(
+        is_leader=True,
+        log=SimpleNamespace(log_start_offset=5),
+        followers=followers,
+        _live_brokers=frozenset(live),
+    )
+    assert _is_deleted(SimpleNamespace(_open=[(partition, 5, None)])) is is_over

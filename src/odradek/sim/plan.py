@@ -212,12 +212,20 @@ SELDOM_KINDS: dict[str, tuple[str, int, float, float]] = {
     "lost_allocations": ("F11", 3, 0.0, 0.0),
 }
 SELDOM_SHARE = 0.1
+RESET_SHARE = 0.25
+# Of brokers that die but for one, in one of ten seeds; and of what operators do to offsets and to settings, in as many, or, to offsets, in a
+# quarter of those that have a coordinator.
+LATE_KINDS: dict[str, tuple[str, int, float, float]] = {"all_others_die": ("F1", 2, 0.3, 2.0)}
+LATE_OPERATIONS: dict[str, tuple[str, int, float, float]] = {
+    "raise_min_isr": ("-", 2, 0.3, 1.5),
+    "reset_offsets": ("-", 3, 1.0, 4.0),
+}
 # Of a release that gives way to the next (`rolling`): in one of eight seeds, once.
 RELEASE_KINDS: dict[str, tuple[str, int, float, float]] = {"roll": ("F30", 1, 0.0, 0.0)}
 TABLES = (
     KINDS, FURTHER_KINDS, CLIENT_KINDS, BATCH_KINDS, LOG_KINDS, RUDE_KINDS, MOMENT_KINDS, ACTIONS, OPERATIONS, CLEANER_KINDS, GROUP_KINDS,
     SLOW_KINDS, MIXED_SLOW_KINDS, TRANSACTION_KINDS, SLOW_TRANSACTION_KINDS,
-    RELEASE_KINDS, WANT_KINDS, WANT_OPERATIONS, SELDOM_KINDS,
+    RELEASE_KINDS, WANT_KINDS, WANT_OPERATIONS, SELDOM_KINDS, LATE_KINDS, LATE_OPERATIONS,
 )  # fmt: skip
 ALL_KINDS = frozenset().union(*TABLES)
 # What a seed is about, by the numbers of the fault matrix: `classes_of`.
@@ -249,9 +257,14 @@ UNCLEAN = frozenset({"elect_unclean", "allow_unclean", "leave_laggards"})
 MOVE_THE_LOG_START = frozenset({"delete_records", "set_retention"})
 QUOTA_OF_TIME = 2 / 3  # of a quota that is set: from this target on it is one of time
 ALONE = frozenset({"coordinator_alone"})
+# Who is cut off leaves the ISR soon, and there is time left in which appends fail.
+SOON_ALONE = {"replica.lag.time.max.ms": "1000", "replica.fetch.wait.max.ms": "500"}
 THROTTLES, LEAVES_ONE_DIRECTORY = frozenset({"throttle"}), frozenset({"one_directory_left"})
 TWO_DISKS = frozenset({"directory_offline", "move_log_dir", "one_directory_left", "two_of_a_name"})
-SETS_MIN_ISR, MOVES_LOGS = frozenset({"set_min_isr", "leave_laggards"}), frozenset({"move_log_dir"})
+SETS_MIN_ISR, MOVES_LOGS = (
+    frozenset({"set_min_isr", "leave_laggards", "raise_min_isr"}),
+    frozenset({"move_log_dir"}),
+)
 # A broker's wall clock is not the others': what a coordinator takes for new may be an hour old for the next.
 CLOCKS = frozenset({"clock_jump", "clock_strobe"})
 # Lose what was not synced: only acknowledged records that were flushed first are promised to survive these.
@@ -323,7 +336,7 @@ class Plan:
 
     @property
     def is_administered(self) -> bool:
-        return self.has(frozenset(ACTIONS) | frozenset(OPERATIONS) | frozenset(WANT_OPERATIONS))
+        return self.has(ACTIONS.keys() | OPERATIONS.keys() | WANT_OPERATIONS.keys() | LATE_OPERATIONS.keys())
 
     @property
     def has_slow_members(self) -> bool:
@@ -449,14 +462,23 @@ def draw(seed: int) -> Plan:
     if mixed_group:
         settings.update(_of_mixed_groups(replication_factor, min_insync_replicas))
     seldom = _by_themselves(SELDOM_KINDS, seed, duration_s, SELDOM_SHARE)
-    alone = [fault for fault in seldom if fault.kind in ALONE]
+    alone = _by_themselves(
+        {kind: SELDOM_KINDS[kind] for kind in sorted(ALONE)}, seed, duration_s, RESET_SHARE
+    )
     if alone and (has_group or has_sharers or mixed_group or has_transactions):
         faults += alone
-        # Who is cut off leaves the ISR soon, and there is time left in which appends fail.
-        settings.update({"replica.lag.time.max.ms": "1000", "replica.fetch.wait.max.ms": "500"})
+        settings.update(SOON_ALONE)
     if acks == -1 or has_transactions:
         # A broker asks for ids once in its life: when producers begin.
         faults += [fault._replace(at_s=0.0) for fault in seldom if fault.kind not in ALONE][:1]
+    late = _late(
+        seed, duration_s, has_coordinators=bool(has_group or has_sharers or mixed_group or has_transactions)
+    )
+    if replication_factor < 3 or min_insync_replicas < 2:
+        late = [fault for fault in late if fault.kind != "raise_min_isr"]
+    if any(fault.kind == "reset_offsets" for fault in late):
+        settings.update(SOON_ALONE)
+    faults += late
     settings.update(_flushing(seed))
     rolls, first_level = _release(seed, duration_s)
     faults += rolls + slow
@@ -793,6 +815,21 @@ def _wants(seed: int, duration_s: float) -> list[Fault]:
         *_by_themselves(WANT_KINDS, seed, duration_s, 0.6),
         *_by_themselves(WANT_OPERATIONS, seed, duration_s, 0.6),
     ]
+
+
+def _late(seed: int, duration_s: float, *, has_coordinators: bool) -> list[Fault]:
+    """Offsets are reset once, and early: a coordinator that is alone takes its time."""
+    of_one = {kind: LATE_OPERATIONS[kind] for kind in ("raise_min_isr",)}
+    faults = [
+        *_by_themselves(LATE_KINDS, seed, duration_s, SELDOM_SHARE),
+        *_by_themselves(of_one, seed, duration_s, SELDOM_SHARE),
+    ]
+    rng = random.Random(f"reset-{seed}")
+    if has_coordinators and rng.random() < RESET_SHARE:
+        _, _, shortest, longest = LATE_OPERATIONS["reset_offsets"]
+        at_s, lasts_s = rng.uniform(0.5, 0.5 * duration_s), rng.uniform(shortest, longest)
+        faults.append(Fault(at_s, "reset_offsets", rng.random(), rng.random(), lasts_s))
+    return faults
 
 
 def _flips(seed: int, duration_s: float) -> list[Fault]:

@@ -157,6 +157,7 @@ def _now(leader: LeaderSeen) -> Iterator[Anomaly]:
 
 def _since(before: LeaderSeen, leader: LeaderSeen) -> Iterator[Anomaly]:
     """CaughtUpIsKept: when a follower was caught up last is never an earlier time than before: it would be put out of the ISR.
+    CaughtUpIsTrue: who was caught up at a time has all that there was then: one that only fetches would never leave the ISR.
     MarkWaits: the high watermark does not pass a live follower that was caught up a moment ago, in the ISR or not (KIP-16).
     LeaverLags: in a leader epoch only its leader puts members out of the ISR, those that were not caught up for the lag time."""
     known = {follower.broker: follower for follower in before.followers}
@@ -174,6 +175,13 @@ def _since(before: LeaderSeen, leader: LeaderSeen) -> Iterator[Anomaly]:
                 leader.topic_partition,
                 f"leader {leader.broker} knew that broker {follower.broker} was caught up at {earlier.caught_up_ms}, and has it "
                 f"caught up at {follower.caught_up_ms}",
+            )
+        if follower.caught_up_ms > before.now_ms and follower.log_end_offset < before.log_end_offset:
+            yield Anomaly(
+                "CaughtUpIsTrue",
+                leader.topic_partition,
+                f"leader {leader.broker} ended at {before.log_end_offset} at {before.now_ms}, and has broker {follower.broker} caught up "
+                f"at {follower.caught_up_ms}, which ends at {follower.log_end_offset} now",
             )
         was_recent = leader.now_ms - earlier.caught_up_ms <= leader.lag_ms
         if earlier.is_member and not follower.is_member and was_recent and before.now_ms <= leader.now_ms:

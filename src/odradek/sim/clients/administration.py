@@ -26,9 +26,10 @@ from odradek.protocol.messages import (
 )
 from odradek.sim.checkers.beliefs import deleted_everywhere
 from odradek.sim.clients.client import EPOCH_MS, Address, RequestFailed, SimClient
+from odradek.sim.clients.kept_offsets import OffsetKeeping
 from odradek.sim.clients.namesakes import Namesakes
 from odradek.sim.clients.operations import EARLIEST, LATEST, MAX_TIMESTAMP, TOPIC_RESOURCE, Operations
-from odradek.sim.faults.targets import later, start_again
+from odradek.sim.faults.targets import both_ways, cut, later, start_again
 from odradek.sim.loop import Host
 from odradek.sim.plan import COMPACTED, Fault, Plan
 from odradek.sim.world import NotInTime, SimBroker, World
@@ -39,12 +40,14 @@ MOST_PARTITIONS = 4
 ATTEMPTS = 8
 PAUSE_S = 0.2
 LAGGING_S = 3.0
+# Of a member that died: its session, and some turns. And of a producer, until it waits for an answer.
+SMALLER_S, WAIT_S = 4.0, 0.3
 AT_REST = "made-at-rest"
 # Of a cluster at rest, with writes to the store and a request or two to each broker. Whoever is not woken waits for two seconds.
 PROMPTLY_S = 1.0
 
 
-class Administration(Operations, Namesakes):
+class Administration(Operations, Namesakes, OffsetKeeping):
     """One client that carries out actions one beside the other."""
 
     def __init__(self, world: World, plan: Plan, topic: str, configs: dict[str, str]) -> None:
@@ -317,6 +320,41 @@ class Administration(Operations, Namesakes):
         return await self._configure(
             fault, "min.insync.replicas", str(1 + int(fault.amount * self.plan.replication_factor))
         )
+
+    async def _raise_min_isr(self, fault: Fault) -> str:
+        """Over an ISR that has lost a member just now, while producers wait for the others of it: they are to hear of that at once. Set back
+        then, however long that takes."""
+        world, partition = self.world, self._partition(fault)
+        address = None if partition is None else await self._leader(partition)
+        state = None if partition is None else world.view_of(partition)
+        if address is None or state is None or world.exempt or world.is_healed:
+            return "no leader"
+        first = next(broker for broker in world.brokers.values() if broker.name == address[0])
+        lost, *others = [world.brokers[b] for b in state.assignment if b != first.broker_id]
+        if not lost.is_running:
+            return f"{lost.name} is away"
+        lost.kill(at_once=True)
+        until = world.loop.time() + SMALLER_S
+        while self._has_member(lost, partition) and world.loop.time() < until:
+            await asyncio.sleep(0.05)
+        said = "it is in sync" if self._has_member(lost, partition) else "it has left the ISR"
+        if not world.is_healed:
+            cut(world, both_ways(first, others), WAIT_S + fault.lasts_s)
+        await asyncio.sleep(WAIT_S)  # by then somebody waits
+        name = "min.insync.replicas"
+        said += f", {await self._configure(fault, name, str(self.plan.replication_factor))}"
+        await asyncio.sleep(fault.lasts_s)
+        if not lost.is_running:
+            lost.start()
+        while ErrorCode.NONE.name not in await self._configure(fault, name, self._configs[name]):
+            if world.topics.assignment(partition.topic) is None:
+                break
+            await asyncio.sleep(PAUSE_S)
+        return f"{lost.name} of {partition} dies, {said}, and it is set back"
+
+    def _has_member(self, broker: SimBroker, partition: TopicPartition) -> bool:
+        state = self.world.view_of(partition)
+        return state is None or state.stored is None or broker.broker_id in state.stored.isr
 
     async def _set_retention(self, fault: Fault) -> str:
         if fault.target < 0.5:

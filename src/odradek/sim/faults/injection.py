@@ -26,7 +26,7 @@ from odradek.sim.faults import (
     wants,
     wire,
 )
-from odradek.sim.plan import ACTIONS, OPERATIONS, WANT_OPERATIONS, Fault
+from odradek.sim.plan import ACTIONS, LATE_OPERATIONS, OPERATIONS, WANT_OPERATIONS, Fault
 from odradek.sim.world import SimBroker, World
 
 # End the life of a broker's process or of its session with the store.
@@ -43,11 +43,14 @@ ENDS_A_LIFE = frozenset(
         "kill_transaction_coordinator", "slow_coordinator_load", "leaders_in_turn", "elected_again",
         "coordinator_elected_again", "dies_when_told", "leave_laggards", "threads_run_out",
         "one_directory_left", "log_overwritten", "log_cut_short", "two_of_a_name", "delete_amid_move",
+        "all_others_die", "raise_min_isr",
     }
 )  # fmt: skip
 
 
-ADMINISTERED = frozenset(ACTIONS) | frozenset(OPERATIONS) | frozenset(WANT_OPERATIONS)
+ADMINISTERED = (
+    frozenset(ACTIONS) | frozenset(OPERATIONS) | frozenset(WANT_OPERATIONS) | frozenset(LATE_OPERATIONS)
+)
 
 
 def inject(world: World, fault: Fault) -> bool:
@@ -87,6 +90,19 @@ def kill_controller(world: World, fault: Fault) -> bool:
 
 def kill_all(world: World, fault: Fault) -> bool:
     return any([_kill(world, broker, fault) for broker in targets.serving(world)])
+
+
+def all_others_die(world: World, fault: Fault) -> bool:
+    """But one leader, for longer than their sessions: it is told to lead on alone, while clients wait for the others."""
+    leader = targets.leader(world, fault)
+    if leader is None:
+        return False
+    session_s = 0.0 if world.store_notices_death else leader.settings().zookeeper_session_timeout_ms / 1000
+    others = [broker for broker in targets.serving(world) if broker is not leader]
+    for broker in others:
+        broker.kill()
+        targets.start_again(world, broker, session_s + fault.lasts_s)
+    return bool(others)
 
 
 def bounce(world: World, fault: Fault) -> bool:
@@ -260,7 +276,7 @@ def disks_swapped(world: World, fault: Fault) -> bool:
 
 TABLE: targets.Table = {
     **targets.table_of(
-        kill_leader, kill_controller, kill_all, stop_in_order, pause, bounce, cut_leader_from_followers,
+        kill_leader, kill_controller, kill_all, all_others_die, stop_in_order, pause, bounce, cut_leader_from_followers,
         cut_leader_from_store, cut_controller_from_brokers, cut_one_way, slow_link, resets, clock_jump, power_cut,
         power_cut_all, fsync_fails, disk_errors, disk_full, disk_emptied, disks_swapped,
     ),

@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection
 
 from odradek.model.ids import TopicPartition
 from odradek.model.topic_names import GROUPS_TOPIC, TRANSACTIONS_TOPIC
+from odradek.sim.faults.clients import member_killed
 from odradek.sim.faults.controllers import ARMED_S, at_a_step
 from odradek.sim.faults.targets import (
     both_ways,
@@ -224,7 +225,7 @@ def coordinator_elected_again(world: World, fault: Fault) -> bool:
 
 def coordinator_alone(world: World, fault: Fault) -> bool:
     """Nobody follows a coordinator, and its controller takes the others out of the ISR: what it has appended comes late, or not at all,
-    and what it appends then is refused."""
+    and what it appends then is refused. Meanwhile a member of a group dies, and its removal cannot be written."""
     return _as_soon_as(world, fault, lambda: _coordinator_alone(world, fault))
 
 
@@ -247,7 +248,12 @@ def _coordinator_alone(world: World, fault: Fault) -> bool:
     partition, first, followers = found[of_topic][int(fault.amount * len(found[of_topic]))]
     world.note(f"nobody follows {first.name} in {partition}")
     lag_s = first.settings().replica_lag_time_max_ms / 1000
+    strike_later(world, lag_s, lambda: _member_dies(world, fault))
     return cut(world, both_ways(first, followers), lag_s + fault.lasts_s)
+
+
+def _member_dies(world: World, fault: Fault) -> None:
+    member_killed(world, fault._replace(target=fault.amount))
 
 
 def _leaders_in_turn(world: World, fault: Fault) -> bool:

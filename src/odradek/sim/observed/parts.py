@@ -220,7 +220,13 @@ def _transactions(core: Any, now_ms: int) -> Iterator[str]:
     for shards in core.transactions.shards.values():
         if shards.coordinator is None:
             continue
-        waiting = shards.coordinator.room.waiting
+        room = shards.coordinator.room
+        for name, last_epoch in room.last_epochs.items():
+            # Under a new producer id its owner begins with 0.
+            stored = room.stored.by_id.get(name)
+            if stored is None or stored.epoch not in (last_epoch + 1, 0):
+                yield f"its owner is believed to have taken {name} from epoch {last_epoch} to {stored and stored.epoch}"
+        waiting = room.waiting
         count = sum(waiter.partitions for waiter in waiting._waiters.values())
         if waiting._partitions != count:
             yield f"it counts {waiting._partitions} partitions of those who wait, and there are {count}"

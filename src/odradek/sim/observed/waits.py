@@ -62,8 +62,21 @@ def _is_being_assigned(group: ClassicGroup) -> bool:
 
 
 def _is_deleted(waiter: Any) -> bool:
+    """By all that live, as the broker was told."""
     return all(
-        not partition.is_leader or partition.low_watermark >= offset for partition, offset, _ in waiter._open
+        not partition.is_leader
+        or all(
+            start >= offset
+            for start in (
+                partition.log.log_start_offset,
+                *(
+                    f.log_start_offset
+                    for f in partition.followers.values()
+                    if f.broker in partition._live_brokers
+                ),
+            )
+        )
+        for partition, offset, _ in waiter._open
     )
 
 

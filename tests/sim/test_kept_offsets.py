@@ -1,0 +1,218 @@
+"""Offsets and groups that an operator resets and deletes, amid transactions and while their coordinator is alone: what was done last
+counts; and mutations that no member of a world shows."""
+
+import asyncio
+from types import SimpleNamespace
+from typing import Any, NamedTuple
+
+from odradek.model.error_codes import ErrorCode
+from odradek.model.ids import TopicPartition
+from odradek.protocol.messages.delete_groups import DeletableGroupResult, DeleteGroupsResponse
+from odradek.protocol.messages.offset_commit import (
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+)
+from odradek.protocol.messages.offset_delete import OffsetDeleteResponse
+from odradek.sim.clients.client import RequestFailed
+from odradek.sim.clients.kept_offsets import NOTHING, KeptOffset, OffsetKeeping
+from odradek.sim.plan import SOON_ALONE, Fault, Plan, _of_groups, _of_sharers, _of_transactions
+from odradek.sim.run import CORRECTNESS, LIVENESS, OK, describe, run
+from tests.mutants.edit import Edit
+from tests.mutants.patching import applied
+from tests.sim.plans import three_brokers
+from tests.support import each
+
+ORDERS = TopicPartition("orders", 0)
+ALONE, FOLLOWED = 0.2, 0.9  # targets
+
+
+def amid_transactions() -> Plan:
+    faults = (
+        Fault(1.0, "reset_offsets", FOLLOWED, 0.25, 3.0),
+        Fault(1.2, "reset_offsets", FOLLOWED, 0.23, 3.0),
+    )
+    settings = {**SOON_ALONE, **_of_groups(3, 2), **_of_transactions(3, 2)}
+    return three_brokers(
+        has_group=True, has_transactions=True, settings=settings, faults=faults, duration_s=6.0
+    )
+
+
+def alone(**groups: Any) -> Plan:
+    """A coordinator is, for a while."""
+    settings = {**SOON_ALONE, **_of_sharers(3, 2)}
+    faults = (Fault(1.0, "reset_offsets", ALONE, 0.35, 3.0),)
+    return three_brokers(settings=settings, faults=faults, duration_s=6.0, **groups)
+
+
+class Shown(NamedTuple):
+    plan: Plan
+    edit: Edit
+    code: int
+    reason: str
+
+
+UNFINISHED = "actions of administrators are not finished"
+SHOWN = {
+    "an older offset of a transaction does not replace a later one": Shown(
+        amid_transactions(),
+        Edit(
+            "coordinator.offsets:Offsets.end_transaction",
+            "place not in committed or committed[place].position < stood.position",
+            "True",
+        ),
+        CORRECTNESS,
+        "OffsetIsKept",
+    ),
+    "what is deleted amid a transaction does not come back with its end": Shown(
+        amid_transactions(),
+        Edit(
+            "coordinator.offsets:Offsets.apply",
+            "self._drop(self.pending[producer], key.group, place)",
+            "continue",
+        ),
+        CORRECTNESS,
+        "OffsetIsKept",
+    ),
+    "a group whose deletion failed can be deleted later": Shown(
+        alone(has_sharers=True),
+        Edit(
+            "coordinator.removing:ConsumerGroupRemoved.failed",
+            "self.give_up(shard, now_ms)",
+            "pass",
+        ),
+        LIVENESS,
+        UNFINISHED,
+    ),
+    "a group whose last offset could not be deleted goes on": Shown(
+        alone(has_group=True),
+        Edit(
+            "coordinator.removing:OffsetsDeleted._ended",
+            "self.group.move_to(GroupState.EMPTY, now_ms)",
+            "pass",
+        ),
+        LIVENESS,
+        UNFINISHED,
+    ),
+    "an owner that gives up its transaction is not fenced": Shown(
+        amid_transactions(),
+        Edit(
+            "coordinator.transaction_room:Room.complete",
+            "self.last_epochs.get(transactional_id, NO_EPOCH)",
+            "NO_EPOCH",
+        ),
+        CORRECTNESS,
+        "OwnerIsNotFenced",
+    ),
+}
+
+
+@each(SHOWN)
+def test_it_is_survived_and_shows_the_mutation_it_is_for(why: str) -> None:
+    plan, edit, code, reason = SHOWN[why]
+    outcome = run(plan)
+    assert outcome.code == OK, describe(outcome)
+    assert outcome.injected == sorted(plan.faults)
+    assert sum("reset_offsets" in text and "it is deleted" in text for _, text in outcome.notes) == len(
+        plan.faults
+    )
+    with applied([edit]):
+        outcome = run(plan)
+    assert (outcome.code, reason in outcome.reason) == (code, True), describe(outcome)
+
+
+class Group:
+    """Answers what it is told to, one after the other; None: nothing."""
+
+    def __init__(self, *answers: Any) -> None:
+        self.answers = list(answers)
+        self.has_moved = False
+
+    def moved(self) -> None:
+        self.has_moved = True
+
+    async def ask(self, message: Any, version: int | None = None) -> Any:
+        answer = self.answers.pop(0)
+        if answer is None:
+            raise RequestFailed("nobody answered")
+        return answer
+
+
+def committed(code: ErrorCode) -> OffsetCommitResponse:
+    row = OffsetCommitResponsePartition(partition_index=0, error_code=code)
+    return OffsetCommitResponse(topics=[OffsetCommitResponseTopic(name=ORDERS.topic, partitions=[row])])
+
+
+def kept_after(*answers: Any) -> KeptOffset:
+    """Commits of 1, 2 and so on, with these answers."""
+    kept = KeptOffset(SimpleNamespace(), "g", ORDERS)  # type: ignore[arg-type]
+    kept.group = Group(*answers)  # type: ignore[assignment]
+
+    async def commit() -> None:
+        for _ in answers:
+            await kept.commit()
+
+    asyncio.run(commit())
+    return kept
+
+
+def test_what_was_answered_is_what_it_is_and_an_error_leaves_both() -> None:
+    done, refused = committed(ErrorCode.NONE), committed(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    for answers, may_be in (
+        ((), {NOTHING}),
+        ((done,), {1}),
+        ((done, refused), {1, 2}),
+        ((done, refused, refused), {1, 2, 3}),
+        ((refused, done), {2}),
+    ):
+        kept = kept_after(*answers)
+        assert (kept.may_be, kept.is_in_doubt) == (may_be, False)
+        assert kept.group.has_moved is (refused in answers)  # type: ignore[attr-defined]
+
+
+def test_what_nobody_answered_may_be_done_later() -> None:
+    kept = kept_after(committed(ErrorCode.NONE), None, committed(ErrorCode.NONE))
+    assert (kept.may_be, kept.is_in_doubt) == ({3}, True)
+
+
+def test_an_offset_goes_alone_or_with_its_group() -> None:
+    kept = kept_after(committed(ErrorCode.NONE))
+    refused = OffsetDeleteResponse(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    gone = DeleteGroupsResponse(results=[DeletableGroupResult(group_id="g", error_code=0)])
+    kept.group = Group(refused, gone)  # type: ignore[assignment]
+    assert asyncio.run(kept.delete()) == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert kept.may_be == {1, NOTHING}
+    assert asyncio.run(kept.delete_group()) == ErrorCode.NONE
+    assert kept.may_be == {NOTHING}
+
+
+class Keeping(OffsetKeeping):
+    def __init__(self, *, may_be_lost: bool = False, coordinates: bool = True) -> None:
+        self.world = SimpleNamespace(let_in=[])  # type: ignore[assignment]
+        self._lost, self._leads = may_be_lost, coordinates
+
+    def _may_be_lost(self) -> bool:
+        return self._lost
+
+    def _coordinates(self, kept: KeptOffset) -> Any:
+        return object() if self._leads else None
+
+
+def judged(keeping: Keeping, found: int | None, *, is_in_doubt: bool = False) -> list[str]:
+    kept = kept_after(committed(ErrorCode.NONE))
+    kept.is_in_doubt = is_in_doubt
+
+    async def fetched() -> int | None:
+        return found
+
+    kept.fetched = fetched  # type: ignore[method-assign]
+    asyncio.run(keeping._judge_kept(kept))
+    return [anomaly.name for anomaly in keeping.world.let_in]
+
+
+def test_another_offset_than_was_done_last_is_named_where_it_is_certain() -> None:
+    assert judged(Keeping(), 1) == judged(Keeping(), None) == []
+    assert judged(Keeping(), 2) == judged(Keeping(), NOTHING) == ["OffsetIsKept"]
+    assert judged(Keeping(may_be_lost=True), 2) == []
+    assert judged(Keeping(coordinates=False), 2) == []
+    assert judged(Keeping(), 2, is_in_doubt=True) == []
