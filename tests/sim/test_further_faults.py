@@ -21,6 +21,7 @@ from odradek.sim.plan import (
     FURTHER_KINDS,
     GROUP_KINDS,
     KINDS,
+    LATE_KINDS,
     LOG_KINDS,
     MIXED_SLOW_KINDS,
     MOMENT_KINDS,
@@ -91,6 +92,7 @@ def test_every_kind_has_its_function() -> None:
         *RELEASE_KINDS,
         *WANT_KINDS,
         *SELDOM_KINDS,
+        *LATE_KINDS,
     ]
     assert set(drawn) == set(faults.TABLE)
     assert len({*drawn, *ACTIONS}) == len(drawn) + len(ACTIONS)
@@ -139,6 +141,7 @@ OF_TABLES = (
     OfTables((16,)),
     OfTables((10, 11, 12), _of_mixed_groups(3, 2), WITH_A_MIXED_GROUP),
     OfTables((13, 14, 15, 18), _of_transactions(3, 2), {"has_transactions": True}),
+    OfTables((19, 20)),
 )
 # Of those tables some kinds end lives, so that others find nobody; and a static member falls silent only beside two that run.
 ENDING_ALL, NEEDS_MORE_MEMBERS = {0, 1}, {"static_member_falls_silent"}

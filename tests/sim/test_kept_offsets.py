@@ -30,7 +30,7 @@ ALONE, FOLLOWED = 0.2, 0.9  # targets
 def amid_transactions() -> Plan:
     faults = (
         Fault(1.0, "reset_offsets", FOLLOWED, 0.25, 3.0),
-        Fault(1.2, "reset_offsets", FOLLOWED, 0.23, 3.0),
+        Fault(1.2, "reset_offsets", FOLLOWED, 0.1, 3.0),
     )
     settings = {**SOON_ALONE, **_of_groups(3, 2), **_of_transactions(3, 2)}
     return three_brokers(

@@ -212,9 +212,9 @@ SELDOM_KINDS: dict[str, tuple[str, int, float, float]] = {
     "lost_allocations": ("F11", 3, 0.0, 0.0),
 }
 SELDOM_SHARE = 0.1
-RESET_SHARE = 0.25
-# Of brokers that die but for one, in one of ten seeds; and of what operators do to offsets and to settings, in as many, or, to offsets, in a
-# quarter of those that have a coordinator.
+LATE_SHARE = 0.25
+# Of brokers that die but for one, in one of ten seeds; and of what operators do to settings and to offsets, in a quarter of those that have
+# three copies and lose none, or a coordinator.
 LATE_KINDS: dict[str, tuple[str, int, float, float]] = {"all_others_die": ("F1", 2, 0.3, 2.0)}
 LATE_OPERATIONS: dict[str, tuple[str, int, float, float]] = {
     "raise_min_isr": ("-", 2, 0.3, 1.5),
@@ -462,9 +462,7 @@ def draw(seed: int) -> Plan:
     if mixed_group:
         settings.update(_of_mixed_groups(replication_factor, min_insync_replicas))
     seldom = _by_themselves(SELDOM_KINDS, seed, duration_s, SELDOM_SHARE)
-    alone = _by_themselves(
-        {kind: SELDOM_KINDS[kind] for kind in sorted(ALONE)}, seed, duration_s, RESET_SHARE
-    )
+    alone = _by_themselves({kind: SELDOM_KINDS[kind] for kind in sorted(ALONE)}, seed, duration_s, LATE_SHARE)
     if alone and (has_group or has_sharers or mixed_group or has_transactions):
         faults += alone
         settings.update(SOON_ALONE)
@@ -474,7 +472,7 @@ def draw(seed: int) -> Plan:
     late = _late(
         seed, duration_s, has_coordinators=bool(has_group or has_sharers or mixed_group or has_transactions)
     )
-    if replication_factor < 3 or min_insync_replicas < 2:
+    if replication_factor < 3 or min_insync_replicas < 2 or kinds & (SINGLE | LOSE_ONE):
         late = [fault for fault in late if fault.kind != "raise_min_isr"]
     if any(fault.kind == "reset_offsets" for fault in late):
         settings.update(SOON_ALONE)
@@ -822,10 +820,10 @@ def _late(seed: int, duration_s: float, *, has_coordinators: bool) -> list[Fault
     of_one = {kind: LATE_OPERATIONS[kind] for kind in ("raise_min_isr",)}
     faults = [
         *_by_themselves(LATE_KINDS, seed, duration_s, SELDOM_SHARE),
-        *_by_themselves(of_one, seed, duration_s, SELDOM_SHARE),
+        *_by_themselves(of_one, seed, duration_s, LATE_SHARE),
     ]
     rng = random.Random(f"reset-{seed}")
-    if has_coordinators and rng.random() < RESET_SHARE:
+    if has_coordinators and rng.random() < LATE_SHARE:
         _, _, shortest, longest = LATE_OPERATIONS["reset_offsets"]
         at_s, lasts_s = rng.uniform(0.5, 0.5 * duration_s), rng.uniform(shortest, longest)
         faults.append(Fault(at_s, "reset_offsets", rng.random(), rng.random(), lasts_s))
