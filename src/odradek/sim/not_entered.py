@@ -37,12 +37,6 @@ NOT_ENTERED: dict[str, tuple[str, ...]] = {
         "server/exporter/*.py *",
         "server/controller_runtime.py ControllerRuntime.is_leading",
     ),
-    "a batch has to be damaged in the memory of its leader, or on the way, and no seed of the first 600 does that": (
-        "log/appending.py AppendableLog._refused",
-    ),
-    "who has to be told why it goes has to read nothing for seconds": (
-        "server/connection.py Connection._leave_at_once",
-    ),
     "a bit has to turn in the last offset delta of a batch, and a reader come to it from behind (seed 543)": (
         "log/segment.py Segment.check_reach",
     ),
@@ -332,9 +326,6 @@ NOT_ENTERED: dict[str, tuple[str, ...]] = {
     "nobody who makes topics in a world has used up a quota of mutations": (
         "broker/handlers/create_topics.py _throttled",
     ),
-    "a broker has to be told something just when it has registered anew and its controller has not heard of that": (
-        "server/controller_term.py ControllerTerm._broker_disowned",
-    ),
     "a quota has to be set just when somebody looks around, for its nodes go with it": (
         "broker/handlers/describe_client_quotas.py _named",
         "broker/handlers/describe_client_quotas.py _name",
@@ -399,13 +390,11 @@ NOT_ENTERED: dict[str, tuple[str, ...]] = {
         "log/cleaned_segment.py CleanedSegment.throw_away",
         "log/prepared_files.py PreparedFiles.remove",
     ),
-    "members of a world's group commit and leave; nobody deletes groups or offsets": (
-        "broker/coordinator_calls.py Merge.run",
-        "broker/handlers/delete_groups.py handle",
-        "broker/handlers/delete_groups.py handle.<locals>.merge",
-        "broker/handlers/delete_groups.py handle.<locals>.message_of",
-        "broker/handlers/offset_delete.py handle",
+    "a follower has to be away until all that it has is deleted or let go": (
+        "log/appending.py AppendableLog.truncate_fully_and_start_at",
+        "log/appending.py AppendableLog._is_empty",
     ),
+    "an operator of a world deletes one group at a time": ("broker/coordinator_calls.py Merge.run",),
     "no world has a thousand requests that wait until so many different moments": (
         "replication/purgatory.py Purgatory._drop_empty_buckets",
     ),
