@@ -229,7 +229,7 @@ SHOWN_BY_WORLDS = (
                 "value.epoch",
             ),
         ),
-        "lost-transaction",
+        "PartsAreWhole",
         TRANSACTIONS,
         3,
     ),
