@@ -215,7 +215,7 @@ SELDOM_SHARE = 0.1
 LATE_SHARE = 0.25
 # Of brokers that die but for one, in one of ten seeds; and of what operators do to settings and to offsets, in a quarter of those that have
 # three copies and lose none, or a coordinator.
-LATE_KINDS: dict[str, tuple[str, int, float, float]] = {"all_others_die": ("F1", 2, 0.3, 2.0)}
+LATE_KINDS: dict[str, tuple[str, int, float, float]] = {"all_others_die": ("F3", 2, 0.3, 2.0)}
 LATE_OPERATIONS: dict[str, tuple[str, int, float, float]] = {
     "raise_min_isr": ("-", 2, 0.3, 1.5),
     "reset_offsets": ("-", 3, 1.0, 4.0),
