@@ -72,7 +72,7 @@ def test_an_offset_that_nobody_has_asked_to_commit_is_named() -> None:
 
 WRONG_OFFSETS = {
     # What is told, in which seed, and what that is.
-    "of nobody": ("stood.committed._replace(offset=stood.committed.offset + 1000)", 5, "unasked-offset"),
+    "of nobody": ("stood.committed._replace(offset=stood.committed.offset + 1000)", 6, "unasked-offset"),
     # The topic may have unclean elections; what the group commits does not hang on its records.
     "of long ago": ("stood.committed._replace(offset=max(stood.committed.offset - 3, 0))", 60, "lost-commit"),
 }

@@ -176,7 +176,7 @@ def test_a_group_is_converted_in_both_directions_while_there_are_faults_and_afte
 UNMARKED = Edit("coordinator.downgrading:downgrade", "IN_NO_STATE", "draft.now_ms")
 
 
-def test_a_seed_shows_the_bug_that_was_found_by_it(seed: int = 439) -> None:
+def test_a_seed_shows_the_bug_that_was_found_by_it(seed: int = 51) -> None:
     assert drawn(seed).outcome.code == OK, describe(drawn(seed).outcome)
     with applied([UNMARKED]):
         found = run(draw(seed))
