@@ -233,7 +233,7 @@ def test_consume_leaves_out_an_open_transaction_and_waits_for_nothing_of_it(odra
         odradek("topic", "produce", "opened", "-p", "0", stdin=b"a\n")
         transaction = Transaction(client, "opened", timeout_ms=300_000)
         transaction.begin()
-        open_ = build_batch([NewRecord(None, b"open", 1)], is_transactional=True)
+        open_ = build_batch([NewRecord(None, b"open")], is_transactional=True)
         transaction.send({TopicPartition("opened", 0): [open_]})
         odradek("topic", "produce", "opened", "-p", "0", stdin=b"b\n")
         odradek("topic", "produce", "opened", "-p", "1", stdin=b"c\n")

@@ -39,7 +39,7 @@ class Version2Producer:
     def write(self, place: TopicPartition, value: bytes) -> int:
         """The offset of the record. A batch that is sent again is the same batch."""
         batch = build_batch(
-            [NewRecord(None, value, 1)],
+            [NewRecord(None, value)],
             producer_id=self.producer_id,
             producer_epoch=self.epoch,
             base_sequence=self._sequences[place],

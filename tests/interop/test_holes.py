@@ -37,7 +37,7 @@ def produce(cluster: MixedCluster, count: int) -> None:
     """Each acknowledged by the whole ISR."""
     with SyncClient(cluster.running) as client:
         for number in range(count):
-            client.produce(T0, build_batch([NewRecord(None, b"%d" % number, 1_700_000_000_000)]), acks=-1)
+            client.produce(T0, build_batch([NewRecord(None, b"%d" % number)]), acks=-1)
 
 
 def end_offset(cluster: MixedCluster) -> int:

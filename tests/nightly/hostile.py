@@ -128,7 +128,7 @@ def _unserved(cluster: ProcessCluster, family: str) -> list[str]:
     """What a well-meant request gets afterwards, where that is no acknowledgement."""
     try:
         with SyncClient(cluster.bootstrap) as client:
-            client.produce(TopicPartition(TOPIC, 0), build_batch([NewRecord(None, b"after all", 1)]))
+            client.produce(TopicPartition(TOPIC, 0), build_batch([NewRecord(None, b"after all")]))
     except OdradekError as error:
         return [f"{family}: nothing can be produced afterwards: {error}"]
     return []

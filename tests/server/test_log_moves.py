@@ -49,7 +49,7 @@ def produce(broker: OneBroker, numbers: range) -> None:
     with SyncClient(broker.address) as client:
         for number in numbers:
             value = number.to_bytes(4, "big") * (BYTES // 4)
-            assert client.produce(ORDERS, build_batch([NewRecord(None, value, 1)])) == number
+            assert client.produce(ORDERS, build_batch([NewRecord(None, value)])) == number
 
 
 def limit(broker: OneBroker, bytes_per_second: int) -> None:
