@@ -18,6 +18,7 @@ from odradek.protocol.api_keys import ApiKey
 from odradek.protocol.messages import alter_client_quotas as acq
 from odradek.protocol.messages import create_topics as ct
 from odradek.protocol.messages import elect_leaders as el
+from odradek.protocol.primitives import MOST_MESSAGE_BYTES
 from tests.broker.topics import create, topic
 from tests.broker.world import Pending, World, told
 from tests.support import each
@@ -122,7 +123,7 @@ def test_a_refusal_with_a_name_as_long_as_a_string_may_be_is_said(world: World) 
     good, bad = asked.message.topics
     assert (good.name, bad.name) == ("good", LONGEST_NAME)
     assert bad.error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
-    assert len(bad.error_message) <= 32_767
+    assert len(bad.error_message) <= MOST_MESSAGE_BYTES
     assert "aaa ... aaa" in bad.error_message and not bad.error_message.endswith("a"), "and why is said"
 
 

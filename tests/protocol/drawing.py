@@ -9,6 +9,7 @@ from random import Random
 from typing import Any
 
 from odradek.protocol.fields import Field, Struct
+from odradek.protocol.primitives import MOST_MESSAGE_BYTES
 from odradek.protocol.schema import Message
 
 INTEGERS = {
@@ -79,7 +80,8 @@ def _field(chance: Random, line: Field, version: int, fewest: int) -> Any:
         return [_struct(chance, line.struct, version, fewest) for _ in range(count)]
     if line.kind == "struct":
         return _struct(chance, line.struct, version, fewest)
-    return _primitive(chance, line.kind)
+    value = _primitive(chance, line.kind)
+    return value[: MOST_MESSAGE_BYTES // 2] if line.is_message else value  # a longer one is not told as it is
 
 
 def _primitive(chance: Random, kind: str) -> Any:

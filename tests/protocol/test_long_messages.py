@@ -1,4 +1,4 @@
-"""Sentences beside an error code: whatever they quote, they fit. Any other string that does not is refused."""
+"""Sentences beside an error code: whatever they quote, they are short enough. Any other string that has no room is refused."""
 
 from typing import Any
 
@@ -11,14 +11,15 @@ from odradek.protocol.flat import produce_response
 from odradek.protocol.messages import create_topics as ct
 from odradek.protocol.messages import produce as pm
 from odradek.protocol.messages import response_class
-from odradek.protocol.primitives import MAX_STRING_BYTES
+from odradek.protocol.primitives import MAX_STRING_BYTES, MOST_MESSAGE_BYTES
 from tests.support import each
 
 SENTENCES = [
-    "x" * MAX_STRING_BYTES,
+    "x" * MOST_MESSAGE_BYTES,
+    "begins " + "x" * MOST_MESSAGE_BYTES + " ends",
     "begins " + "x" * MAX_STRING_BYTES + " ends",
     "begins " + "ü価👩" * 20_000 + " ends",
-    "begins " + "ü" * 16_380 + " ends",
+    "begins " + "ü" * (MOST_MESSAGE_BYTES // 2 - 10) + " ends",
 ]
 
 
@@ -60,15 +61,13 @@ def responses() -> list[tuple[Any, int]]:
     [(cls, version, sentence) for cls, version in responses() for sentence in SENTENCES],
     lambda case: f"{case[0].__name__} {case[1]}, {len(case[2])} letters",
 )
-def test_a_sentence_is_cut_in_the_middle_to_what_a_string_holds(
-    cls: Any, version: int, sentence: str
-) -> None:
+def test_a_sentence_is_cut_in_the_middle_where_it_is_long(cls: Any, version: int, sentence: str) -> None:
     message = with_messages(cls, version, sentence)
     encoded = message.encode(version)
     assert encoded == reference.encode(message, version)
     for text in messages_of(cls.decode(version, encoded)):
-        assert len(text.encode()) <= MAX_STRING_BYTES
-        if len(sentence.encode()) <= MAX_STRING_BYTES:
+        assert len(text.encode()) <= MOST_MESSAGE_BYTES
+        if len(sentence.encode()) <= MOST_MESSAGE_BYTES:
             assert text == sentence
         else:
             assert text.startswith("begins ") and " ... " in text and text.endswith(" ends")

@@ -7,7 +7,11 @@ _UNESCAPED = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123
 
 
 def escape_entity(name: str) -> str:
-    return "".join(c if c in _UNESCAPED else "".join(f"%{byte:02X}" for byte in c.encode()) for c in name)
+    if _UNESCAPED.issuperset(name):
+        return name
+    from urllib.parse import quote  # only a name like that pays for it
+
+    return quote(name, safe="").replace("~", "%7E")
 
 
 def unescape_entity(name: str) -> str:

@@ -410,24 +410,23 @@ class EncoderSource(Source):
 
     def variable_length(self, line: Field, value: str) -> None:
         length, content = self.fresh("n"), self.fresh("b")
-        encode = ".encode()" if line.kind == "string" else ""
+        if line.is_message:
+            encoded = f"message_bytes({value})"
+        else:
+            encoded = f"{value}.encode()" if line.kind == "string" else value
         if self.version in line.nullable:
             self.emit(f"if {value} is None:")
             self.emit(f"    {content} = b''")
             self.emit(f"    {length} = -1")
             self.emit("else:")
-            self.emit(f"    {content} = {value}{encode}")
+            self.emit(f"    {content} = {encoded}")
             self.emit(f"    {length} = len({content})")
         else:
-            self.emit(f"{content} = {value}{encode}")
+            self.emit(f"{content} = {encoded}")
             self.emit(f"{length} = len({content})")
-        if line.kind == "string":
+        if line.kind == "string" and not line.is_message:
             self.emit(f"if {length} > {primitives.MAX_STRING_BYTES}:")
-            if line.is_message:
-                self.emit(f"    {content} = cut_message({content})")
-                self.emit(f"    {length} = len({content})")
-            else:
-                self.emit(f"    raise unencodable({line.json_name!r}, {length})")
+            self.emit(f"    raise unencodable({line.json_name!r}, {length})")
         self.length(line.kind, length)
         self.put(content)
 
@@ -535,6 +534,6 @@ def encoder_source(cls: type[MessageTable], version: int) -> tuple[str, dict[str
         uvarint=primitives.uvarint,
         UVARINTS=primitives.UVARINTS,
         unencodable=primitives.unencodable,
-        cut_message=primitives.cut_message,
+        message_bytes=primitives.message_bytes,
     )
     return "\n".join(["def encode(message):", *written(source.lines), ""]), source.names

@@ -19,7 +19,7 @@ from odradek.protocol.primitives import (
     Buffer,
     bad_null,
     check_count,
-    cut_message,
+    message_bytes,
     over_budget,
     read_tag_count,
     read_uvarint,
@@ -191,7 +191,7 @@ class Writer:
                 self.struct(value)
         else:
             if line.is_message and value is not None:
-                value = cut_message(value.encode()).decode()
+                value = message_bytes(value).decode()
             self.primitive(line.kind, line.json_name, value, nullable)
 
     def primitive(self, kind: str, name: str, value: Any, nullable: bool = False) -> None:

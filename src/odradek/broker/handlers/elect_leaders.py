@@ -22,6 +22,7 @@ from odradek.broker.leader_wait import TopicWait
 from odradek.model.controller_requests import ElectLeadersAnswer, ElectLeadersAsked
 from odradek.model.error_codes import ErrorCode
 from odradek.model.ids import LeaderEpoch, TopicPartition
+from odradek.model.topic_names import LONGEST_NAME
 from odradek.protocol.messages.elect_leaders import (
     ElectLeadersRequest,
     ElectLeadersResponse,
@@ -38,6 +39,7 @@ PREFERRED, UNCLEAN = 0, 1
 MOST_AT_ONCE = 1_000
 
 Results = dict[TopicPartition, tuple[ErrorCode, str]]
+UNKNOWN = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "The partition does not exist."
 
 
 def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
@@ -56,17 +58,23 @@ def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
         )
     if not broker.is_controller:
         return refuse(ErrorCode.NOT_CONTROLLER)
+    # No topic has so long a name; told to the controller, it would stand in its journal.
+    unknown = dict.fromkeys((one for one in partitions or () if len(one.topic) > LONGEST_NAME), UNKNOWN)
     park = Park()
 
     def answered(answer: ElectLeadersAnswer, later_ms: int) -> None:
         if answer.error is not ErrorCode.NONE and not answer.partitions:
             park.answer(lambda: refuse(answer.error))
             return
+        answer = answer._replace(partitions={**answer.partitions, **unknown})
         _wait_until_known(broker, answer, version, park, now_ms + max(asked.timeout_ms, 0), later_ms)
 
     ask_controller(
         broker,
-        ElectLeadersAsked(asked.election_type == UNCLEAN, partitions),
+        ElectLeadersAsked(
+            asked.election_type == UNCLEAN,
+            partitions and tuple(one for one in partitions if one not in unknown),
+        ),
         answered=answered,
         timed_out=lambda: park.answer(lambda: refuse(ErrorCode.REQUEST_TIMED_OUT)),
         timeout_ms=asked.timeout_ms,

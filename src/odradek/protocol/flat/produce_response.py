@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from struct import Struct, pack
 from typing import Any
 
-from odradek.protocol.primitives import UVARINTS, cut_message, unencodable, uvarint
+from odradek.protocol.primitives import UVARINTS, message_bytes, unencodable, uvarint
 
 
 # batch_index, batch_index_error_message
@@ -117,10 +117,7 @@ def _encode_8(responses: Sequence[TopicProduceResponse], throttle_time_ms: int, 
                         b13 = b''
                         n12 = -1
                     else:
-                        b13 = o11_batch_index_error_message.encode()
-                        n12 = len(b13)
-                    if n12 > 32767:
-                        b13 = cut_message(b13)
+                        b13 = message_bytes(o11_batch_index_error_message)
                         n12 = len(b13)
                     parts.append(_pack_ih(o11_batch_index, n12))
                     parts.append(b13)
@@ -128,10 +125,7 @@ def _encode_8(responses: Sequence[TopicProduceResponse], throttle_time_ms: int, 
                     b15 = b''
                     n14 = -1
                 else:
-                    b15 = o8_error_message.encode()
-                    n14 = len(b15)
-                if n14 > 32767:
-                    b15 = cut_message(b15)
+                    b15 = message_bytes(o8_error_message)
                     n14 = len(b15)
                 parts.append(_pack_h(n14))
                 parts.append(b15)
@@ -174,10 +168,7 @@ def _encode_9(responses: Sequence[TopicProduceResponse], throttle_time_ms: int, 
                         b13 = b''
                         n12 = -1
                     else:
-                        b13 = o11_batch_index_error_message.encode()
-                        n12 = len(b13)
-                    if n12 > 32767:
-                        b13 = cut_message(b13)
+                        b13 = message_bytes(o11_batch_index_error_message)
                         n12 = len(b13)
                     n12 += 1
                     if n12 < 128:
@@ -191,10 +182,7 @@ def _encode_9(responses: Sequence[TopicProduceResponse], throttle_time_ms: int, 
                     b15 = b''
                     n14 = -1
                 else:
-                    b15 = o8_error_message.encode()
-                    n14 = len(b15)
-                if n14 > 32767:
-                    b15 = cut_message(b15)
+                    b15 = message_bytes(o8_error_message)
                     n14 = len(b15)
                 n14 += 1
                 parts.append(UVARINTS[n14] if n14 < 128 else uvarint(n14))
@@ -240,10 +228,7 @@ def _encode_10_to_12(responses: Sequence[TopicProduceResponse], throttle_time_ms
                         b13 = b''
                         n12 = -1
                     else:
-                        b13 = o11_batch_index_error_message.encode()
-                        n12 = len(b13)
-                    if n12 > 32767:
-                        b13 = cut_message(b13)
+                        b13 = message_bytes(o11_batch_index_error_message)
                         n12 = len(b13)
                     n12 += 1
                     if n12 < 128:
@@ -257,10 +242,7 @@ def _encode_10_to_12(responses: Sequence[TopicProduceResponse], throttle_time_ms
                     b15 = b''
                     n14 = -1
                 else:
-                    b15 = o8_error_message.encode()
-                    n14 = len(b15)
-                if n14 > 32767:
-                    b15 = cut_message(b15)
+                    b15 = message_bytes(o8_error_message)
                     n14 = len(b15)
                 n14 += 1
                 parts.append(UVARINTS[n14] if n14 < 128 else uvarint(n14))
