@@ -565,6 +565,23 @@ def test_of_very_many_topics_that_cannot_be_made_few_are_planned_in_a_turn(
     assert len(planned) == most
 
 
+def test_only_so_many_topics_wait_for_the_store_at_a_time(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However many a client asks for while the store is slow; it asks again, and is told the same."""
+    monkeypatch.setattr(metadata_handler, "MOST_BEING_CREATED", 3)
+    names = [f"n{number}" for number in range(5)]
+
+    def made() -> list[str]:
+        rows = asked(world, *names, auto=True).message.topics
+        assert {row.error_code for row in rows} == {ErrorCode.LEADER_NOT_AVAILABLE}
+        return [topic.topic for one in told(world, fx.StoreRequest) for topic in one.question.topics]
+
+    assert (made(), made()) == (names[:3], [])
+    world[1].broker.being_created.discard(names[0])  # the store has answered
+    assert made() == [names[0]]
+
+
 def test_what_was_told_in_turns_is_kept_unless_something_changed_meanwhile(large: World) -> None:
     broker = large[1].broker
     first = asked(large)

@@ -56,6 +56,8 @@ REMEMBERED_TOPICS = 64  # answers to longer lists of names are not worth keeping
 MOST_AT_ONCE, OF_A_SLICE = 5_000, 500
 # Made by one request, as planning one takes some 10 us of the loop; the client asks again, and more are made then.
 MOST_CREATED = 1_000
+# And by all of them, that the store has not answered for: a slow store would be asked for millions.
+MOST_BEING_CREATED = 10_000
 # Bits by number of the operation: READ 3 ... DESCRIBE 8, CLUSTER_ACTION 9, configs 10 and 11, IDEMPOTENT_WRITE 12.
 TOPIC_OPERATIONS = sum(1 << operation for operation in (3, 4, 5, 6, 7, 8, 10, 11))
 CLUSTER_OPERATIONS = sum(1 << operation for operation in (5, 7, 8, 9, 10, 11, 12))
@@ -268,18 +270,18 @@ def partition_row(
 def _create(
     broker: "Broker", request: "Request", missing: Iterable[str], now_ms: int
 ) -> dict[str, ErrorCode]:
-    """What the client is told of the first MOST_CREATED that are not under way; of the others, that they have no leaders. Written
-    straight to the store, as any broker may; the client asks again until there are leaders."""
+    """What the client is told of the first MOST_CREATED that are not under way, or as many as there is room for; of the others, that
+    they have no leaders. Written straight to the store, as any broker may; the client asks again until there are leaders."""
     errors: dict[str, ErrorCode] = {}
     new: list[NewTopic] = []
     taken = Names(broker)
     # Never refused here, as in Apache; what a client makes by asking counts for its next CreateTopics (KIP-599).
     quota = broker.mutation_quota(request, strict_since=NEVER, now_ms=now_ms)
-    left = MOST_CREATED
+    left = min(MOST_CREATED, MOST_BEING_CREATED - len(broker.being_created))
     for name in missing:
         if name in broker.being_created:
             continue
-        if not left:
+        if left <= 0:
             break
         left -= 1
         try:
