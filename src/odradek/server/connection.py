@@ -31,9 +31,10 @@ from typing import Any, Protocol, cast
 from odradek.broker.answers import Answer, CloseConnection, NoReply, Park, Reply
 from odradek.client.begun_reading import pause_begun
 from odradek.client.frame_protocol import FrameProtocol
-from odradek.client.receive_buffers import BufferPool
+from odradek.client.receive_buffers import BufferPool, LargeBuffer
 from odradek.model.errors import ProtocolError
 from odradek.protocol.primitives import size_of
+from odradek.server.freed_memory import LARGE_BYTES, FreedMemory
 from odradek.server.outgoing import ENOUGH_BYTES_A_TURN, Outgoing
 from odradek.server.unhandled_requests import Unhandled, UnhandledRequests
 from odradek.server.unsent_answers import Unsent, UnsentAnswers
@@ -47,8 +48,6 @@ MOST_TURN_NS = 10_000_000
 # Of 500 requests in flight, those that may be parked with an answer that is larger than they are, and has to be held in
 # memory if the peer does not read it: some megabytes each, where there are thousands of topics.
 MOST_QUESTIONS = 10
-# The kernel takes a fifth of a millisecond to take a megabyte back.
-LARGE_BYTES = 1 << 20
 LARGEST_ANSWER_BYTES = 2**31 - 1 - 5  # its size is an int32, and counts the header
 
 _AT_ONCE = Struct("ii").pack(1, 0)  # a `struct linger`
@@ -60,6 +59,7 @@ class ConnectionHost(Protocol):
     """What a connection asks of the process it stands in."""
 
     pool: BufferPool
+    freed: FreedMemory
     unsent: UnsentAnswers
     unhandled: UnhandledRequests
     turn: int  # its number, raised by `end_turn`
@@ -89,13 +89,6 @@ class ConnectionHost(Protocol):
     def stopwatch_ns(self) -> int: ...
 
     def call_later(self, delay_s: float, callback: Callable[[], None]) -> object: ...
-
-
-def _free(host: ConnectionHost, buffers: list[bytes]) -> None:
-    """One in a turn."""
-    buffers.pop()
-    if buffers:
-        host.call_later(0, partial(_free, host, buffers))
 
 
 class _Slot:
@@ -209,15 +202,16 @@ class Connection(FrameProtocol):
     def _let_go(self) -> None:
         waiting = [slot.answer.buffers for slot in self._slots if type(slot.answer) is Reply]
         waiting.append(self._outgoing.buffers())
-        large = [
+        large: list[bytes | LargeBuffer] = [
             one for buffers in waiting for one in buffers if type(one) is bytes and len(one) >= LARGE_BYTES
         ]
+        if self._large is not None and len(self._large) >= LARGE_BYTES:
+            large.append(self._large)
         self.drop_received()
         self.unhandled.hold(0, 0)
         self._abandon()
         self._outgoing.clear()
-        if large:
-            self._host.call_later(0, partial(_free, self._host, large))
+        self._host.freed.take(large)
 
     def eof_received(self) -> bool:
         return False  # close: whoever has stopped sending does not wait for our answers

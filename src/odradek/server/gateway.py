@@ -22,6 +22,7 @@ from odradek.protocol.api_keys import APIS, BETWEEN_BROKERS, ApiKey
 from odradek.server.connection import MOST_LINGERING_S, MOST_TURN_NS, Connection
 from odradek.server.connection_limits import ConnectionLimits, Full, Refused
 from odradek.server.environment import Environment
+from odradek.server.freed_memory import FreedMemory
 from odradek.server.held_memory import H, HeldMemory
 from odradek.server.log_limits import LimitedLog
 from odradek.server.metrics import OTHER_KEYS, Metrics
@@ -86,6 +87,7 @@ class Gateway:
         self.turn = 0
         self.monotonic = environment.loop.time
         self.call_later = environment.loop.call_later
+        self.freed = FreedMemory(self.call_later)
         self._settings = settings
         self._now_ms = environment.clock.now_ms
         self.stopwatch_ns = environment.stopwatch_ns
