@@ -101,6 +101,17 @@ def test_answers_that_nobody_reads_have_a_bound_over_all_connections(
     assert "3 MiB of answers wait for it to read them" in line.getMessage()
 
 
+def test_how_much_somebody_had_who_was_closed_is_said_where_it_is_little_too(
+    room: Room, caplog: pytest.LogCaptureFixture
+) -> None:
+    for _ in range(2 * MOST // (700 << 10)):
+        Peer(room).ask(Reply([bytes(700 << 10)]))
+        room.now += 1.0
+
+    (line,) = [record for record in caplog.records if record.levelno == logging.WARNING][:1]
+    assert "700 KiB of answers wait for it to read them" in line.getMessage()
+
+
 def test_nobody_is_closed_while_there_is_room(room: Room) -> None:
     deaf = [Peer(room) for _ in range(3)]
     for peer in deaf:

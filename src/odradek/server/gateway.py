@@ -59,6 +59,10 @@ def _refusal(frame: memoryview, error: Exception) -> CloseConnection:
     return refusal
 
 
+def _shown(size_bytes: int) -> str:
+    return f"{size_bytes >> 20} MiB" if size_bytes >= 1 << 20 else f"{size_bytes >> 10} KiB"
+
+
 class Gateway:
     """The `ConnectionHost` of one broker."""
 
@@ -244,7 +248,7 @@ class Gateway:
             connection = self._connections[connection_id]
             self._log.warning(
                 what,
-                f"connection from {connection.peer} closed: {size >> 20} MiB of {what}, and those of all clients take more than "
+                f"connection from {connection.peer} closed: {_shown(size)} of {what}, and those of all clients take more than "
                 f"{most_bytes >> 20} MiB",
             )
             connection.reset()
