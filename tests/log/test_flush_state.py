@@ -10,6 +10,8 @@ from odradek.log.flushing import FlushState
 from odradek.log.memory_files import MemoryDisk
 from odradek.log.new_log import create_log
 from odradek.log.partition_log import PartitionLog
+from odradek.log.recovery import open_log
+from odradek.log.segment import LOG_SUFFIX, file_name
 from tests.log.logs import NOW, TOPIC_ID, TP, batch, config, produce
 
 CHANGES: dict[str, Callable[[FlushState], None]] = {
@@ -150,10 +152,25 @@ def test_a_flush_that_waits_for_nobody_takes_as_many_as_there_are(monkeypatch: p
     assert log.flush(NOW) == 5
 
 
-def rolled_log() -> PartitionLog:
+def test_behind_a_kill_each_file_is_synced_once() -> None:
+    """A segment was both, one with something behind the recovery point and a file of which nobody knows whether it is on the disk."""
+    disk = MemoryDisk()
+    rolled_log(disk)
+    disk.restart()
+    log = open_log(disk.root, TP, config(), now_ms=NOW, was_clean=False, recovery_point=3).log
+    produce(log, batch(at=NOW))
+    disk.trace.clear()
+    log.flush(NOW)
+
+    synced = [line.rpartition("/")[2] for line in disk.trace if line.startswith("sync ")]
+    assert {file_name(base, LOG_SUFFIX) for base in (0, 2, 4)} <= set(synced)
+    assert len(synced) == len(set(synced))
+
+
+def rolled_log(disk: MemoryDisk | None = None) -> PartitionLog:
     """Segments of two records at 0, 2 and 4."""
     limit = config(segment_bytes=2 * len(batch()))
-    log = create_log(MemoryDisk().root, TP, TOPIC_ID, limit, now_ms=NOW)
+    log = create_log((disk or MemoryDisk()).root, TP, TOPIC_ID, limit, now_ms=NOW)
     for n in range(5):
         produce(log, batch(at=NOW + n))
     return log

@@ -221,11 +221,12 @@ def plan(
     is_partial = len(unflushed) > MOST_SEGMENTS
     if is_partial:
         unflushed = unflushed[:MOST_SEGMENTS]
+    as_segments = {segment.name() for segment in unflushed}
     return FlushPlan(
         directory,
         parent if state._parent_changed else None,
         unflushed,
-        tuple(state._changed_names),
+        tuple(name for name in state._changed_names if name not in as_segments),
         unflushed[-1].end_offset if is_partial else log_end_offset,
         generation,
         state._directory_changes,
