@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 
 from odradek.broker.answers import NO_REPLY, Answer, CloseConnection, NoReply, Park, Reply
-from odradek.client.receive_buffers import SMALL_FRAME_BYTES, BufferPool
+from odradek.client.receive_buffers import SMALL_FRAME_BYTES, BufferPool, LargeBuffer
 from odradek.log.files import FileSlice, OsDirectory
+from odradek.server import freed_memory
 from odradek.server.connection import (
     MOST_FRAMES_A_TURN,
     MOST_LINGERING_S,
@@ -270,6 +271,34 @@ def test_what_is_large_of_connections_that_go_is_freed_one_in_a_turn() -> None:
         host.advance(0)
         left.append(held())
     assert left == [6, 5, 4, 3, 2, 1, 0]
+
+
+def test_what_is_large_of_connections_that_go_is_kept_up_to_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many go in a turn: 200 at a time, with 1.5 MB each, left the broker with 8.6 GB after eight seconds."""
+    monkeypatch.setattr(freed_memory, "MOST_BYTES", 4 * LARGE_BYTES)
+    host = Host()
+    gone: list[weakref.ref[LargeBuffer]] = []
+
+    def go(size_bytes: int) -> None:
+        _, connection, transport = make(host=host)
+        transport.feed(frame(1, bytes(size_bytes))[:-1])
+        assert connection._large is not None
+        gone.append(weakref.ref(connection._large))
+        transport.protocol.connection_lost(None)
+
+    for size_bytes in (LARGE_BYTES, 5 * LARGE_BYTES, LARGE_BYTES, LARGE_BYTES, LARGE_BYTES):
+        go(size_bytes)
+    assert [ref() is not None for ref in gone] == [True, False, True, True, False]
+    while host.timers:
+        host.advance(0)
+    assert [ref() for ref in gone] == [None] * 5
+
+    go(5 * LARGE_BYTES)
+    assert not host.timers and gone[-1]() is None
+    go(LARGE_BYTES)
+    assert gone[-1]() is not None
+    host.advance(0)
+    assert gone[-1]() is None
 
 
 def test_a_parked_request_without_answer_leaves_no_gap() -> None:
