@@ -152,16 +152,22 @@ def test_a_flush_that_waits_for_nobody_takes_as_many_as_there_are(monkeypatch: p
     assert log.flush(NOW) == 5
 
 
-def test_behind_a_kill_each_file_is_synced_once() -> None:
-    """A segment was both, one with something behind the recovery point and a file of which nobody knows whether it is on the disk."""
+@pytest.mark.parametrize("is_partial", [False, True])
+def test_behind_a_kill_each_file_is_synced_once(monkeypatch: pytest.MonkeyPatch, *, is_partial: bool) -> None:
+    """A segment was both, one with something behind the recovery point and a file of which nobody knows whether it is on the disk.
+    A partial flush syncs those too that it leaves for later: it says that no cut is in doubt any more."""
+    if is_partial:
+        monkeypatch.setattr(flushing, "MOST_SEGMENTS", 1)
     disk = MemoryDisk()
     rolled_log(disk)
     disk.restart()
     log = open_log(disk.root, TP, config(), now_ms=NOW, was_clean=False, recovery_point=3).log
     produce(log, batch(at=NOW))
     disk.trace.clear()
-    log.flush(NOW)
+    plan = log.plan_flush()
+    plan.run()
 
+    assert plan.is_partial is is_partial
     synced = [line.rpartition("/")[2] for line in disk.trace if line.startswith("sync ")]
     assert {file_name(base, LOG_SUFFIX) for base in (0, 2, 4)} <= set(synced)
     assert len(synced) == len(set(synced))

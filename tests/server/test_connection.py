@@ -293,8 +293,9 @@ def test_what_is_large_of_connections_that_go_is_kept_up_to_a_bound(monkeypatch:
         host.advance(0)
     assert [ref() for ref in gone] == [None] * 5
 
+    go(LARGE_BYTES // 2)
     go(5 * LARGE_BYTES)
-    assert not host.timers and gone[-1]() is None
+    assert not host.timers and gone[-2]() is None and gone[-1]() is None
     go(LARGE_BYTES)
     assert gone[-1]() is not None
     host.advance(0)
