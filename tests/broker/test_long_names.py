@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from odradek.broker import effects as fx
+from odradek.broker.config_changes import AT_ONCE
 from odradek.broker.coordinator_calls import LETTERS_AT_ONCE
 from odradek.broker.handlers import alter_client_quotas
 from odradek.model.controller_requests import ElectLeadersAnswer
@@ -122,6 +123,22 @@ def test_of_many_long_names_of_users_only_some_are_escaped_in_a_turn(
     assert max(in_turns) <= LETTERS_AT_ONCE < sum(in_turns)
 
 
+@pytest.mark.parametrize("count", [AT_ONCE, AT_ONCE + 1, 3 * AT_ONCE + 1])
+def test_of_many_short_names_of_users_only_some_are_looked_at_in_a_turn_and_a_thread_tells_them(
+    tmp_path: Path, count: int
+) -> None:
+    world = World(tmp_path, brokers=(1,))
+    pending = world.send(1, quotas(*[["."]] * count), 1)
+    slices = 1
+    while not pending.is_answered and world[1].broker.go_on(world.now_ms):
+        slices += 1
+
+    assert slices == max(1, (count - 1) // AT_ONCE)
+    assert pending.is_answered is (count <= AT_ONCE)
+    world.settle()
+    assert [row.error_code for row in pending.message.entries] == [ErrorCode.INVALID_REQUEST] * count
+
+
 def test_of_a_quota_with_many_users_the_last_counts_and_the_others_are_not_looked_at(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -146,6 +163,9 @@ def test_what_can_be_no_topic_is_not_told_to_the_controller_that_elects(tmp_path
     broker = world[1].broker
     broker.controller_status(True, 1, world.now_ms)
     rows = [TopicPartitions(topic=name, partitions=[0]) for name in ("t", "x" * 249, "x" * 250)]
+    world.send(1, ElectLeadersRequest(topic_partitions=rows[2:], timeout_ms=1_000), 2)
+    (request,) = told(world, fx.ControllerRequest)
+    assert request.ask.partitions == (), "None would be all that there are"
     pending = world.send(1, ElectLeadersRequest(topic_partitions=rows, timeout_ms=1_000), 2)
     (request,) = told(world, fx.ControllerRequest)
     assert request.ask.partitions == (TopicPartition("t", 0), TopicPartition("x" * 249, 0))

@@ -580,6 +580,8 @@ def test_only_so_many_topics_wait_for_the_store_at_a_time(
     assert (made(), made()) == (names[:3], [])
     world[1].broker.being_created.discard(names[0])  # the store has answered
     assert made() == [names[0]]
+    world[1].broker.being_created.add("__consumer_offsets")  # FindCoordinator makes it, however many wait
+    assert made() == []
 
 
 def test_what_was_told_in_turns_is_kept_unless_something_changed_meanwhile(large: World) -> None:

@@ -11,7 +11,7 @@ from odradek.protocol.flat import produce_response
 from odradek.protocol.messages import create_topics as ct
 from odradek.protocol.messages import produce as pm
 from odradek.protocol.messages import response_class
-from odradek.protocol.primitives import MAX_STRING_BYTES, MOST_MESSAGE_BYTES
+from odradek.protocol.primitives import MAX_STRING_BYTES, MOST_MESSAGE_BYTES, message_bytes
 from tests.support import each
 
 SENTENCES = [
@@ -98,3 +98,11 @@ def test_a_name_that_is_too_long_is_refused_and_not_changed() -> None:
             answer.encode(version)
         with pytest.raises(ValueError, match="name: 32768 bytes"):
             reference.encode(answer, version)
+
+
+def test_no_more_of_a_sentence_is_encoded_than_is_looked_at() -> None:
+    class Long(str):
+        def encode(self, *_: str) -> bytes:
+            raise AssertionError("all of it")
+
+    assert len(message_bytes(Long("x" * (MOST_MESSAGE_BYTES + 1)))) <= MOST_MESSAGE_BYTES

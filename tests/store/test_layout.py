@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import string
 from bisect import bisect_left
 
 import pytest
@@ -198,6 +199,13 @@ def test_notifications_and_wishes() -> None:
 def test_names_of_entities_are_escaped_as_kafka_does(name: str, escaped: str) -> None:
     assert layout.escape_entity(name) == escaped
     assert layout.unescape_entity(escaped) == name
+
+
+def test_no_other_letter_of_an_entity_stands_as_it_is() -> None:
+    """A slash would be another node."""
+    kept = set(string.ascii_letters + string.digits + "-_.")
+    for letter in set(map(chr, range(128))) - kept:
+        assert layout.escape_entity(f"a{letter}") == f"a%{ord(letter):02X}"
 
 
 def test_the_topic_a_node_belongs_to() -> None:

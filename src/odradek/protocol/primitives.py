@@ -189,7 +189,7 @@ def bad_null(name: str, length: int) -> MalformedMessage:
 def message_bytes(text: str) -> bytes:
     """MOST_MESSAGE_BYTES of a sentence at most, in whole characters: its beginning, and how it ends. In between it quotes, as a
     rule, what somebody has sent."""
-    if len(text) > 2 * MOST_MESSAGE_BYTES:
+    if len(text) > MOST_MESSAGE_BYTES:
         text = text[:MOST_MESSAGE_BYTES] + text[-MOST_MESSAGE_BYTES:]  # no more of it than is looked at
     content = text.encode()
     if len(content) <= MOST_MESSAGE_BYTES:
