@@ -7,13 +7,18 @@ from typing import Any, NamedTuple
 
 from odradek.model.error_codes import ErrorCode
 from odradek.model.ids import TopicPartition
+from odradek.model.topic_names import GROUPS_TOPIC, TRANSACTIONS_TOPIC
 from odradek.protocol.messages.delete_groups import DeletableGroupResult, DeleteGroupsResponse
 from odradek.protocol.messages.offset_commit import (
     OffsetCommitResponse,
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
 )
-from odradek.protocol.messages.offset_delete import OffsetDeleteResponse
+from odradek.protocol.messages.offset_delete import (
+    OffsetDeleteResponse,
+    OffsetDeleteResponsePartition,
+    OffsetDeleteResponseTopic,
+)
 from odradek.sim.clients.client import RequestFailed
 from odradek.sim.clients.kept_offsets import NOTHING, KeptOffset, OffsetKeeping
 from odradek.sim.plan import SOON_ALONE, Fault, Plan, _of_groups, _of_sharers, _of_transactions
@@ -121,6 +126,11 @@ def test_it_is_survived_and_shows_the_mutation_it_is_for(why: str) -> None:
     assert (outcome.code, reason in outcome.reason) == (code, True), describe(outcome)
 
 
+def deleted(code: ErrorCode) -> OffsetDeleteResponseTopic:
+    row = OffsetDeleteResponsePartition(partition_index=0, error_code=code)
+    return OffsetDeleteResponseTopic(name=ORDERS.topic, partitions=[row])
+
+
 class Group:
     """Answers what it is told to, one after the other; None: nothing."""
 
@@ -143,9 +153,9 @@ def committed(code: ErrorCode) -> OffsetCommitResponse:
     return OffsetCommitResponse(topics=[OffsetCommitResponseTopic(name=ORDERS.topic, partitions=[row])])
 
 
-def kept_after(*answers: Any) -> KeptOffset:
+def kept_after(*answers: Any, leads: bool = True) -> KeptOffset:
     """Commits of 1, 2 and so on, with these answers."""
-    kept = KeptOffset(SimpleNamespace(), "g", ORDERS)  # type: ignore[arg-type]
+    kept = KeptOffset(SimpleNamespace(), "g", ORDERS, lambda _: leads)  # type: ignore[arg-type]
     kept.group = Group(*answers)  # type: ignore[assignment]
 
     async def commit() -> None:
@@ -166,13 +176,13 @@ def test_what_was_answered_is_what_it_is_and_an_error_leaves_both() -> None:
         ((refused, done), {2}),
     ):
         kept = kept_after(*answers)
-        assert (kept.may_be, kept.is_in_doubt) == (may_be, False)
+        assert (kept.may_be, kept.late) == (may_be, set())
         assert kept.group.has_moved is (refused in answers)  # type: ignore[attr-defined]
 
 
 def test_what_nobody_answered_may_be_done_later() -> None:
     kept = kept_after(committed(ErrorCode.NONE), None, committed(ErrorCode.NONE))
-    assert (kept.may_be, kept.is_in_doubt) == ({3}, True)
+    assert (kept.may_be, kept.late) == ({3}, {2})
 
 
 def test_an_offset_goes_alone_or_with_its_group() -> None:
@@ -186,21 +196,32 @@ def test_an_offset_goes_alone_or_with_its_group() -> None:
     assert kept.may_be == {NOTHING}
 
 
-class Keeping(OffsetKeeping):
-    def __init__(self, *, may_be_lost: bool = False, coordinates: bool = True) -> None:
-        self.world = SimpleNamespace(let_in=[])  # type: ignore[assignment]
-        self._lost, self._leads = may_be_lost, coordinates
+def test_one_that_was_deposed_has_nothing_to_delete_where_another_one_has_something() -> None:
+    gone = DeleteGroupsResponse(results=[DeletableGroupResult(group_id="g", error_code=0)])
+    for step, answer in (
+        (KeptOffset.delete, OffsetDeleteResponse(topics=[deleted(ErrorCode.NONE)])),
+        (KeptOffset.delete_group, gone),
+    ):
+        kept = kept_after(committed(ErrorCode.NONE), leads=False)
+        kept.group = Group(answer)  # type: ignore[assignment]
+        assert asyncio.run(step(kept)) == ErrorCode.NOT_COORDINATOR
+        assert (kept.may_be, kept.late) == ({1, NOTHING}, set())
 
-    def _may_be_lost(self) -> bool:
-        return self._lost
+
+class Keeping(OffsetKeeping):
+    def __init__(self, *lossy: str, coordinates: bool = True, recreates: bool = False) -> None:
+        partitions = {TopicPartition(topic, 0): None for topic in lossy}
+        topics = SimpleNamespace(lossy=lambda: partitions)
+        self.world = SimpleNamespace(let_in=[], topics=topics)  # type: ignore[assignment]
+        self.plan = SimpleNamespace(has=lambda kinds: recreates)  # type: ignore[assignment]
+        self._coordinator = object() if coordinates else None
 
     def _coordinates(self, kept: KeptOffset) -> Any:
-        return object() if self._leads else None
+        return self._coordinator
 
 
-def judged(keeping: Keeping, found: int | None, *, is_in_doubt: bool = False) -> list[str]:
-    kept = kept_after(committed(ErrorCode.NONE))
-    kept.is_in_doubt = is_in_doubt
+def judged(keeping: Keeping, found: int | None, *answers: Any) -> list[str]:
+    kept = kept_after(committed(ErrorCode.NONE), *answers)
 
     async def fetched() -> int | None:
         return found
@@ -212,7 +233,12 @@ def judged(keeping: Keeping, found: int | None, *, is_in_doubt: bool = False) ->
 
 def test_another_offset_than_was_done_last_is_named_where_it_is_certain() -> None:
     assert judged(Keeping(), 1) == judged(Keeping(), None) == []
-    assert judged(Keeping(), 2) == judged(Keeping(), NOTHING) == ["OffsetIsKept"]
-    assert judged(Keeping(may_be_lost=True), 2) == []
-    assert judged(Keeping(coordinates=False), 2) == []
-    assert judged(Keeping(), 2, is_in_doubt=True) == []
+    assert judged(Keeping("orders"), 2) == judged(Keeping(), NOTHING) == ["OffsetIsKept"]
+    assert judged(Keeping(GROUPS_TOPIC), 2) == judged(Keeping(TRANSACTIONS_TOPIC), 2) == []
+    assert judged(Keeping(recreates=True), 2) == judged(Keeping(coordinates=False), 2) == []
+
+
+def test_what_may_come_late_is_no_other_offset_and_what_nobody_asked_for_is() -> None:
+    unheard = None, committed(ErrorCode.NONE)  # of 2, and of 3
+    assert judged(Keeping(), 2, *unheard) == judged(Keeping(), 3, *unheard) == []
+    assert judged(Keeping(), 1, *unheard) == judged(Keeping(), NOTHING, *unheard) == ["OffsetIsKept"]

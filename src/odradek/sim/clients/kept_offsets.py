@@ -2,7 +2,7 @@
 and the group with them, while its coordinator moves or is alone. Mixed into `administration`.
 
 The group is this operator's alone, and one thing is asked after the other. So what is fetched is what was done last: either of two
-values where nobody said whether it was done, and nothing is judged any more once a request may still be on its way.
+values where nobody said whether it was done, or what a request without an answer asked for, which may come at any time.
 """
 
 import asyncio
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from odradek.coordinator.partitioning import partition_of
 from odradek.model.error_codes import ErrorCode
 from odradek.model.ids import TopicPartition
-from odradek.model.topic_names import GROUPS_TOPIC
+from odradek.model.topic_names import GROUPS_TOPIC, TRANSACTIONS_TOPIC
 from odradek.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from odradek.protocol.messages.delete_groups import DeleteGroupsRequest
 from odradek.protocol.messages.offset_commit import (
@@ -30,7 +30,7 @@ from odradek.sim.checkers.history import Anomaly
 from odradek.sim.clients.client import RETRY_S, RequestFailed, SimClient
 from odradek.sim.clients.group_member import GroupClient
 from odradek.sim.clients.ledger import TIMEOUT_MS
-from odradek.sim.clients.ledger_workload import is_version_2_in_force
+from odradek.sim.clients.ledger_workload import BUMPING_LEVEL, is_version_2_in_force
 from odradek.sim.clients.transactional_producer import Fenced, Refused, TransactionalProducer
 from odradek.sim.faults.targets import both_ways, controller, cut
 from odradek.sim.observed.beliefs import at_work
@@ -48,11 +48,16 @@ GONE = frozenset({ErrorCode.NONE, ErrorCode.GROUP_ID_NOT_FOUND})
 
 
 class KeptOffset:
-    """Of one partition, in one group: `may_be`, by what its owner was told."""
+    """Of one partition, in one group: `may_be`, by what its owner was told; or of `late`, which may still come."""
 
-    def __init__(self, client: SimClient, group: str, partition: TopicPartition) -> None:
+    def __init__(
+        self, client: SimClient, group: str, partition: TopicPartition, leads: Callable[["KeptOffset"], bool]
+    ) -> None:
+        """`leads`: whoever was asked last coordinates the group. One that was deposed may answer that nothing is left, of what it had."""
         self.may_be = {NOTHING}
-        self.is_in_doubt = False  # something that was asked may be done later
+        self.late: set[int] = set()
+        self._may_be_fenced = False
+        self._leads = leads
         self._next = 0
         self._client = client
         self.name = group
@@ -79,12 +84,12 @@ class KeptOffset:
         code = ErrorCode.NETWORK_EXCEPTION
         if answer is not None:
             code = answer.error_code or answer.topics[0].partitions[0].error_code
-        return self._told(code, NOTHING)
+        return self._gone(code)
 
     async def delete_group(self) -> int:
         answer = await self._ask(DeleteGroupsRequest(groups_names=[self.name]))
         code = ErrorCode.NETWORK_EXCEPTION if answer is None else answer.results[0].error_code
-        return self._told(code, NOTHING)
+        return self._gone(code)
 
     async def visit(self) -> None:
         """A member of KIP-848 comes and goes: from then on the group is of that kind."""
@@ -103,47 +108,50 @@ class KeptOffset:
 
     async def in_a_transaction(self, plain: Callable[[], Awaitable[int]] | None, *, is_commit: bool) -> None:
         """`plain`: what is done to the offset while the transaction is open, by nobody of it; it comes later, and so it stays."""
-        producer = TransactionalProducer(self._client, self.name, self.name, TIMEOUT_MS)
         before = self.may_be
-        self._next += 1
-        value = self._next
-        try:
-            await producer.take_over()
-            await producer.send_offset(self._partition, value)
-            self.is_in_doubt = self.is_in_doubt or producer.is_in_doubt
-            self.may_be = {NOTHING}
-            code = ErrorCode.NONE if plain is None else await plain()
-            by_plain = self.may_be
-            fate = await producer.end(is_commit=is_commit)
-        except (Fenced, Refused):
-            self.is_in_doubt = True
+        producer = await self._opened(bumps=False)
+        if producer is None:
             return
-        self.is_in_doubt = self.is_in_doubt or producer.is_in_doubt
+        value = self._next
+        self.may_be = {NOTHING}
+        code = ErrorCode.NONE if plain is None else await plain()
+        by_plain = self.may_be
+        fate = await producer.end(is_commit=is_commit)
+        if producer.is_in_doubt:
+            self.late.add(value)
         ended = {"committed": {value}, "aborted": before, "unknown": {value, *before}}[fate]
         if plain is None:
             self.may_be = ended
         else:
             self.may_be = by_plain if code == ErrorCode.NONE else {*by_plain, *ended}
 
-    async def begun_anew(self, *, bumps: bool, room_of: Callable[[str], object]) -> bool:
+    async def begun_anew(self, room_of: Callable[[str], object]) -> bool:
         """Its owner takes its id to the next epoch amid a transaction (KIP-360), which is aborted so. False: the id was taken from it, by
         nobody, and at one coordinator."""
+        producer = await self._opened(bumps=True)
+        if producer is None:
+            return True
+        room = room_of(self.name)
+        try:
+            await producer.take_over()
+        except (Fenced, Refused):
+            return self._may_be_fenced or room is None or room_of(self.name) is not room
+        return True
+
+    async def _opened(self, *, bumps: bool) -> TransactionalProducer | None:
+        """A transaction with the next offset. None: it was refused, and what it sent may still come."""
         producer = TransactionalProducer(self._client, self.name, self.name, TIMEOUT_MS)
         self._next += 1
         try:
             await producer.take_over()
+            # One more InitProducerId may come, and takes the id from this producer.
+            self._may_be_fenced = self._may_be_fenced or producer.is_unheard
             producer.bumps = bumps
             await producer.send_offset(self._partition, self._next)
         except (Fenced, Refused):
-            self.is_in_doubt = True
-            return True
-        room = room_of(self.name)
-        self.is_in_doubt = self.is_in_doubt or producer._is_unheard
-        try:
-            await producer.take_over()
-        except (Fenced, Refused):
-            return room is None or room_of(self.name) is not room
-        return True
+            self.late.add(self._next)
+            return None
+        return producer
 
     async def fetched(self) -> int | None:
         """None: not now."""
@@ -154,11 +162,16 @@ class KeptOffset:
         try:
             return await self.group.ask(request)
         except RequestFailed:
-            self.is_in_doubt = True
             return None
+
+    def _gone(self, code: int) -> int:
+        is_certain = code != ErrorCode.NONE or self._leads(self)
+        return self._told(code if is_certain else ErrorCode.NOT_COORDINATOR, NOTHING)
 
     def _told(self, code: int, value: int) -> int:
         self.may_be = {value} if code == ErrorCode.NONE else {*self.may_be, value}
+        if code == ErrorCode.NETWORK_EXCEPTION:
+            self.late.add(value)
         if code != ErrorCode.NONE:
             self.group.moved()
         return code
@@ -178,7 +191,7 @@ class OffsetKeeping:
         """In the end the group is deleted, however long that takes."""
         client = self._new_client()
         await GroupClient(client, RESET).found()  # coordinators are made for whoever asks first
-        kept = KeptOffset(client, self._new_group(), TopicPartition(self.topic, 0))
+        kept = KeptOffset(client, self._new_group(), TopicPartition(self.topic, 0), self._leads)
         rng = random.Random(fault.amount)
         has_visitors = self.plan.has_sharers or bool(self.plan.mixed_group)
         if has_visitors and rng.random() < 0.5:
@@ -199,14 +212,12 @@ class OffsetKeeping:
         while await kept.commit() != ErrorCode.NONE:
             await asyncio.sleep(RETRY_S)
         await self._judge_kept(kept)
-        while (code := await kept.delete_group()) not in GONE:
+        while await kept.delete_group() not in GONE:
             await asyncio.sleep(RETRY_S)
-        if code == ErrorCode.GROUP_ID_NOT_FOUND:
-            kept.may_be = {NOTHING}
         await self._judge_kept(kept)
         return (
             f"{kept.name}, alone for {alone_s:g} s: {', '.join(said)}, and it is deleted"
-            + ", in doubt" * kept.is_in_doubt
+            + ", in doubt" * bool(kept.late)
         )
 
     def _new_group(self) -> str:
@@ -261,37 +272,37 @@ class OffsetKeeping:
 
     async def _judge_owner(self, kept: KeptOffset) -> None:
         """OwnerIsNotFenced: who has a transactional id for itself gets its next epoch, whatever is open."""
-        if not await kept.begun_anew(bumps=True, room_of=self._room_of):
+        if not await kept.begun_anew(self._room_of) and not self._may_be_lost():
             said = f"{kept.name} was taken from its owner, and nobody else has it"
             self.world.let_in.append(Anomaly("OwnerIsNotFenced", None, said))
 
     def _room_of(self, transactional_id: str) -> object:
-        """Of the coordinator that has it; None: of several, or of none."""
+        """Of the coordinator that has it and knows that owners are kept; None: of several, or of none."""
         rooms = [
             shard.coordinator.room
             for _, core in at_work(self.world).brokers.values()
             for shard in core.transactions.shards.values()
             if shard.coordinator is not None and transactional_id in shard.coordinator.room.stored.by_id
         ]
-        return rooms[0] if len(rooms) == 1 else None
+        return rooms[0] if len(rooms) == 1 and rooms[0].transaction_version() >= BUMPING_LEVEL else None
 
     async def _judge_kept(self, kept: KeptOffset) -> None:
         """OffsetIsKept: what a coordinator that is one says of an offset is what was done last."""
         found = await kept.fetched()
-        if found is None or kept.is_in_doubt or self._may_be_lost() or self._coordinates(kept) is None:
+        if found is None or self._may_be_lost() or not self._leads(kept):
             return
-        if found not in kept.may_be:
+        if found not in kept.may_be | kept.late:
             self.world.let_in.append(
                 Anomaly(
                     "OffsetIsKept",
                     None,
-                    f"{kept.name} has the offset {found}, and by what was done last it is one of {sorted(kept.may_be)}",
+                    f"{kept.name} has the offset {found}, and by what was done last it is one of {sorted(kept.may_be | kept.late)}",
                 )
             )
 
     def _may_be_lost(self) -> bool:
         """With its topic, or by an unclean election."""
-        is_lossy = any(one.topic == GROUPS_TOPIC for one in self.world.topics.lossy())
+        is_lossy = any(one.topic in (GROUPS_TOPIC, TRANSACTIONS_TOPIC) for one in self.world.topics.lossy())
         return is_lossy or self.plan.has(frozenset({"recreate_topic"}))
 
     def _coordinates(self, kept: KeptOffset) -> SimBroker | None:
@@ -306,6 +317,9 @@ class OffsetKeeping:
             replica is not None and replica.is_leader and replica.leader_epoch == state.stored.leader_epoch
         )
         return broker if leads else None
+
+    def _leads(self, kept: KeptOffset) -> bool:
+        return self._coordinates(kept) is not None
 
     def _partition_of(self, group: str) -> TopicPartition | None:
         """That coordinates it."""

@@ -71,7 +71,7 @@ class TransactionalProducer:
         self._group = CoordinatorClient(client, group, OF_GROUPS)
         self._producer_id, self._epoch = -1, -1
         self._sequences: dict[TopicPartition, int] = {}
-        self._is_unheard = False  # an answer to the last question is missing
+        self.is_unheard = False  # an answer to the last question is missing
         self.is_in_doubt = False
         self.bumps = False
 
@@ -226,7 +226,7 @@ class TransactionalProducer:
             producer_epoch=self._epoch,
             committed=is_commit,
         )
-        self._is_unheard = False
+        self.is_unheard = False
         answer = await self._asked(
             self._coordinator, request, END[self.bumps], lambda answer: answer.error_code
         )
@@ -236,12 +236,12 @@ class TransactionalProducer:
                 self._sequences.clear()
             return "committed" if is_commit else "aborted"
         self.is_in_doubt = True
-        return "unknown" if is_commit and self._is_unheard else "aborted"
+        return "unknown" if is_commit and self.is_unheard else "aborted"
 
     def _not_heard(self) -> None:
         """What was asked for may be carried out, now or later: of a client of version 2 in an epoch that ends with this
         transaction."""
-        self._is_unheard = True
+        self.is_unheard = True
         self.is_in_doubt = self.is_in_doubt or not self.bumps
 
     # --- asking
