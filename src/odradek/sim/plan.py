@@ -205,17 +205,14 @@ WANT_OPERATIONS: dict[str, tuple[str, int, float, float]] = {
     "delete_amid_move": ("F25", 2, 0.5, 2.0),
 }
 WANT_SHARE = 1 / 6
-# Of a coordinator whose appends fail, and of ids for producers (`faults.moments`, `faults.requests`): each in one of ten seeds that have
-# a coordinator, or producers that ask.
-SELDOM_KINDS: dict[str, tuple[str, int, float, float]] = {
-    "coordinator_alone": ("F6", 3, 2.0, 6.0),
-    "lost_allocations": ("F11", 3, 0.0, 0.0),
-}
+# Of ids for producers (`faults.requests`), in one of ten seeds that have producers that ask; and of brokers that die but for one, in one of ten.
+ASKED_KINDS: dict[str, tuple[str, int, float, float]] = {"lost_allocations": ("F11", 3, 0.0, 0.0)}
+SELDOM_KINDS: dict[str, tuple[str, int, float, float]] = {"all_others_die": ("F3", 2, 0.3, 2.0)}
 SELDOM_SHARE = 0.1
+# Of a coordinator whose appends fail (`faults.moments`), and of what operators do to settings and to offsets: in a quarter of the seeds that
+# have a coordinator, or three copies and lose none.
+ALONE_KINDS: dict[str, tuple[str, int, float, float]] = {"coordinator_alone": ("F6", 3, 2.0, 6.0)}
 LATE_SHARE = 0.25
-# Of brokers that die but for one, in one of ten seeds; and of what operators do to settings and to offsets, in a quarter of those that have
-# three copies and lose none, or a coordinator.
-LATE_KINDS: dict[str, tuple[str, int, float, float]] = {"all_others_die": ("F3", 2, 0.3, 2.0)}
 LATE_OPERATIONS: dict[str, tuple[str, int, float, float]] = {
     "raise_min_isr": ("-", 2, 0.3, 1.5),
     "reset_offsets": ("-", 3, 1.0, 4.0),
@@ -225,7 +222,7 @@ RELEASE_KINDS: dict[str, tuple[str, int, float, float]] = {"roll": ("F30", 1, 0.
 TABLES = (
     KINDS, FURTHER_KINDS, CLIENT_KINDS, BATCH_KINDS, LOG_KINDS, RUDE_KINDS, MOMENT_KINDS, ACTIONS, OPERATIONS, CLEANER_KINDS, GROUP_KINDS,
     SLOW_KINDS, MIXED_SLOW_KINDS, TRANSACTION_KINDS, SLOW_TRANSACTION_KINDS,
-    RELEASE_KINDS, WANT_KINDS, WANT_OPERATIONS, SELDOM_KINDS, LATE_KINDS, LATE_OPERATIONS,
+    RELEASE_KINDS, WANT_KINDS, WANT_OPERATIONS, ASKED_KINDS, SELDOM_KINDS, ALONE_KINDS, LATE_OPERATIONS,
 )  # fmt: skip
 ALL_KINDS = frozenset().union(*TABLES)
 # What a seed is about, by the numbers of the fault matrix: `classes_of`.
@@ -256,15 +253,13 @@ UNCLEAN = frozenset({"elect_unclean", "allow_unclean", "leave_laggards"})
 # Records below the log start are gone because somebody asked for it.
 MOVE_THE_LOG_START = frozenset({"delete_records", "set_retention"})
 QUOTA_OF_TIME = 2 / 3  # of a quota that is set: from this target on it is one of time
-ALONE = frozenset({"coordinator_alone"})
+ALONE = frozenset(ALONE_KINDS)
 # Who is cut off leaves the ISR soon, and there is time left in which appends fail.
 SOON_ALONE = {"replica.lag.time.max.ms": "1000", "replica.fetch.wait.max.ms": "500"}
 THROTTLES, LEAVES_ONE_DIRECTORY = frozenset({"throttle"}), frozenset({"one_directory_left"})
 TWO_DISKS = frozenset({"directory_offline", "move_log_dir", "one_directory_left", "two_of_a_name"})
-SETS_MIN_ISR, MOVES_LOGS = (
-    frozenset({"set_min_isr", "leave_laggards", "raise_min_isr"}),
-    frozenset({"move_log_dir"}),
-)
+SETS_MIN_ISR = frozenset({"set_min_isr", "leave_laggards", "raise_min_isr"})
+MOVES_LOGS = frozenset({"move_log_dir"})
 # A broker's wall clock is not the others': what a coordinator takes for new may be an hour old for the next.
 CLOCKS = frozenset({"clock_jump", "clock_strobe"})
 # Lose what was not synced: only acknowledged records that were flushed first are promised to survive these.
@@ -461,22 +456,19 @@ def draw(seed: int) -> Plan:
         slow += _by_themselves(SLOW_TRANSACTION_KINDS, seed, min(duration_s, SLOW_FROM_S), SLOW_SHARE)
     if mixed_group:
         settings.update(_of_mixed_groups(replication_factor, min_insync_replicas))
-    seldom = _by_themselves(SELDOM_KINDS, seed, duration_s, SELDOM_SHARE)
-    alone = _by_themselves({kind: SELDOM_KINDS[kind] for kind in sorted(ALONE)}, seed, duration_s, LATE_SHARE)
-    if alone and (has_group or has_sharers or mixed_group or has_transactions):
-        faults += alone
+    has_coordinators = has_group or has_sharers or bool(mixed_group) or has_transactions
+    if has_coordinators:
+        faults += _by_themselves(ALONE_KINDS, seed, duration_s, LATE_SHARE) + _resets(seed, duration_s)
+    if {fault.kind for fault in faults} & {"reset_offsets", *ALONE}:
         settings.update(SOON_ALONE)
     if acks == -1 or has_transactions:
         # A broker asks for ids once in its life: when producers begin.
-        faults += [fault._replace(at_s=0.0) for fault in seldom if fault.kind not in ALONE][:1]
-    late = _late(
-        seed, duration_s, has_coordinators=bool(has_group or has_sharers or mixed_group or has_transactions)
-    )
-    if replication_factor < 3 or min_insync_replicas < 2 or kinds & (SINGLE | LOSE_ONE):
-        late = [fault for fault in late if fault.kind != "raise_min_isr"]
-    if any(fault.kind == "reset_offsets" for fault in late):
-        settings.update(SOON_ALONE)
-    faults += late
+        asked = _by_themselves(ASKED_KINDS, seed, duration_s, SELDOM_SHARE)
+        faults += [fault._replace(at_s=0.0) for fault in asked[:1]]
+    faults += _by_themselves(SELDOM_KINDS, seed, duration_s, SELDOM_SHARE)
+    if replication_factor >= 3 and min_insync_replicas >= 2 and not kinds & (SINGLE | LOSE_ONE):
+        raised = {"raise_min_isr": LATE_OPERATIONS["raise_min_isr"]}
+        faults += _by_themselves(raised, seed, duration_s, LATE_SHARE)
     settings.update(_flushing(seed))
     rolls, first_level = _release(seed, duration_s)
     faults += rolls + slow
@@ -815,19 +807,14 @@ def _wants(seed: int, duration_s: float) -> list[Fault]:
     ]
 
 
-def _late(seed: int, duration_s: float, *, has_coordinators: bool) -> list[Fault]:
-    """Offsets are reset once, and early: a coordinator that is alone takes its time."""
-    of_one = {kind: LATE_OPERATIONS[kind] for kind in ("raise_min_isr",)}
-    faults = [
-        *_by_themselves(LATE_KINDS, seed, duration_s, SELDOM_SHARE),
-        *_by_themselves(of_one, seed, duration_s, LATE_SHARE),
-    ]
+def _resets(seed: int, duration_s: float) -> list[Fault]:
+    """Once, and early: a coordinator that is alone takes its time."""
     rng = random.Random(f"reset-{seed}")
-    if has_coordinators and rng.random() < LATE_SHARE:
-        _, _, shortest, longest = LATE_OPERATIONS["reset_offsets"]
-        at_s, lasts_s = rng.uniform(0.5, 0.5 * duration_s), rng.uniform(shortest, longest)
-        faults.append(Fault(at_s, "reset_offsets", rng.random(), rng.random(), lasts_s))
-    return faults
+    if rng.random() >= LATE_SHARE:
+        return []
+    _, _, shortest, longest = LATE_OPERATIONS["reset_offsets"]
+    at_s, lasts_s = rng.uniform(0.5, 0.5 * duration_s), rng.uniform(shortest, longest)
+    return [Fault(at_s, "reset_offsets", rng.random(), rng.random(), lasts_s)]
 
 
 def _flips(seed: int, duration_s: float) -> list[Fault]:

@@ -256,7 +256,7 @@ class OffsetKeeping:
         ]
         steps += [kept.visit] * has_visitors
         if self.plan.has_transactions and not is_alone and rng.random() < 0.5:
-            if rng.random() < 0.3 and await self._are_owners_kept():
+            if rng.random() < 0.3 and await is_version_2_in_force(self._client):
                 await self._judge_owner(kept)
                 return "a transaction that its owner gives up"
             plain, is_commit = rng.choice((None, kept.commit, kept.delete)), rng.random() < 0.7
@@ -265,10 +265,6 @@ class OffsetKeeping:
         step = rng.choice(steps)
         code = await step()
         return f"{step.__name__}: {ErrorCode(code).name}" if code else step.__name__  # type: ignore[attr-defined]
-
-    async def _are_owners_kept(self) -> bool:
-        """With `transaction.version` 2 the epoch of who gives up its own transaction is its own still."""
-        return bool(await is_version_2_in_force(self._client))
 
     async def _judge_owner(self, kept: KeptOffset) -> None:
         """OwnerIsNotFenced: who has a transactional id for itself gets its next epoch, whatever is open."""

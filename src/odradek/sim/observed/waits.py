@@ -67,17 +67,15 @@ def _is_deleted(waiter: Any) -> bool:
         not partition.is_leader
         or all(
             start >= offset
-            for start in (
-                partition.log.log_start_offset,
-                *(
-                    f.log_start_offset
-                    for f in partition.followers.values()
-                    if f.broker in partition._live_brokers
-                ),
-            )
+            for start in (partition.log.log_start_offset, *_starts_of_live_followers(partition))
         )
         for partition, offset, _ in waiter._open
     )
+
+
+def _starts_of_live_followers(partition: Any) -> Iterator[int]:
+    followers = partition.followers.values()
+    return (known.log_start_offset for known in followers if known.broker in partition._live_brokers)
 
 
 def _is_known(waiter: Any) -> bool:
