@@ -5,6 +5,8 @@ import asyncio
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
+import pytest
+
 from odradek.model.error_codes import ErrorCode
 from odradek.model.ids import TopicPartition
 from odradek.model.topic_names import GROUPS_TOPIC, TRANSACTIONS_TOPIC
@@ -19,8 +21,10 @@ from odradek.protocol.messages.offset_delete import (
     OffsetDeleteResponsePartition,
     OffsetDeleteResponseTopic,
 )
+from odradek.sim.clients import kept_offsets
 from odradek.sim.clients.client import RequestFailed
 from odradek.sim.clients.kept_offsets import NOTHING, KeptOffset, OffsetKeeping
+from odradek.sim.clients.transactional_producer import Fenced
 from odradek.sim.plan import SOON_ALONE, Fault, Plan, _of_groups, _of_sharers, _of_transactions
 from odradek.sim.run import CORRECTNESS, LIVENESS, OK, describe, run
 from tests.mutants.edit import Edit
@@ -242,3 +246,82 @@ def test_what_may_come_late_is_no_other_offset_and_what_nobody_asked_for_is() ->
     unheard = None, committed(ErrorCode.NONE)  # of 2, and of 3
     assert judged(Keeping(), 2, *unheard) == judged(Keeping(), 3, *unheard) == []
     assert judged(Keeping(), 1, *unheard) == judged(Keeping(), NOTHING, *unheard) == ["OffsetIsKept"]
+
+
+def reset_world(*, epoch: int, version: int = 2, coordinators: int = 1) -> Any:
+    """One broker, which believes that it leads in epoch 3, and takes part in the coordination of `t`; the store says `epoch`."""
+    stored = SimpleNamespace(leader_epoch=epoch, leader=1)
+    replica = SimpleNamespace(is_leader=True, leader_epoch=3)
+    room = SimpleNamespace(stored=SimpleNamespace(by_id={"t": None}), transaction_version=lambda: version)
+    shards = dict.fromkeys(range(coordinators), SimpleNamespace(coordinator=SimpleNamespace(room=room)))
+    parts = SimpleNamespace(
+        transactions=SimpleNamespace(shards=shards), replicas=SimpleNamespace(partitions={})
+    )
+    broker = SimpleNamespace(
+        name="b1",
+        broker_id=1,
+        is_running=True,
+        replica=lambda partition: replica,
+        runtime=SimpleNamespace(parts=SimpleNamespace(broker=parts)),
+    )
+    return SimpleNamespace(
+        brokers={1: broker},
+        topics=SimpleNamespace(assignment=lambda topic: SimpleNamespace(partitions={0: None})),
+        view_of=lambda partition: SimpleNamespace(stored=stored),
+    )
+
+
+def keeping_in(world: Any) -> OffsetKeeping:
+    keeping = OffsetKeeping()
+    keeping.world = world
+    return keeping
+
+
+def test_one_that_was_deposed_and_does_not_know_it_is_no_coordinator() -> None:
+    kept = kept_after()
+    kept.group.coordinator = ("b1", 9092)  # type: ignore[misc]
+    assert keeping_in(reset_world(epoch=3))._leads(kept)
+    assert not keeping_in(reset_world(epoch=4))._leads(kept)
+    kept.group.coordinator = None  # type: ignore[misc]
+    assert not keeping_in(reset_world(epoch=3))._leads(kept)
+
+
+def test_an_owner_is_kept_by_the_only_coordinator_if_it_has_heard_of_that() -> None:
+    assert keeping_in(reset_world(epoch=3))._room_of("t") is not None
+    assert keeping_in(reset_world(epoch=3))._room_of("another") is None
+    assert keeping_in(reset_world(epoch=3, version=1))._room_of("t") is None
+    assert keeping_in(reset_world(epoch=3, coordinators=2))._room_of("t") is None
+
+
+class Producer:
+    """Is fenced when it takes over a second time; what it sent first may have been without an answer."""
+
+    def __init__(self, *, is_unheard: bool) -> None:
+        self.is_unheard = is_unheard
+        self.bumps = False
+        self._has_taken_over = False
+
+    async def take_over(self) -> None:
+        if self._has_taken_over:
+            raise Fenced
+        self._has_taken_over = True
+
+    async def send_offset(self, partition: TopicPartition, offset: int) -> None:
+        assert (partition, self.bumps) == (ORDERS, True)
+
+
+@pytest.mark.parametrize(
+    "is_unheard, rooms, is_kept",
+    [
+        (False, "aa", False),
+        (True, "aa", True),
+        (False, "ab", True),
+        (False, [None, None], True),
+    ],
+)
+def test_an_owner_is_fenced_by_nobody_but_its_own_request_that_comes_late_or_another_coordinator(
+    monkeypatch: pytest.MonkeyPatch, is_unheard: bool, rooms: Any, is_kept: bool
+) -> None:
+    monkeypatch.setattr(kept_offsets, "TransactionalProducer", lambda *_: Producer(is_unheard=is_unheard))
+    kept, seen = kept_after(), iter(rooms)
+    assert asyncio.run(kept.begun_anew(lambda name: next(seen))) is is_kept

@@ -20,7 +20,7 @@ from odradek.log.leader_epochs import EpochEntry
 from odradek.model.ids import TopicPartition
 from odradek.replication.isr import PendingExpandIsr
 from odradek.sim.observed.beliefs import at_work
-from odradek.sim.observed.parts import Parts, _groups, _of_replica
+from odradek.sim.observed.parts import Parts, _groups, _of_replica, _transactions
 from odradek.sim.observed.watch import Watch
 from odradek.sim.run import run
 from tests.mutants.edit import Edit
@@ -352,6 +352,14 @@ def test_what_is_broken_around_the_hub_is_found(why: str) -> None:
         plant(struck.runtime.parts)
         found = [one for _ in range(2 * len(seen.brokers)) for one in parts.broken(world, seen)]
         assert {(one.broker, one.part) for one in found} == {(struck.broker_id, part)}, found
+
+
+@pytest.mark.parametrize("epoch, is_named", [(4, False), (0, False), (3, True), (5, True)])
+def test_the_epoch_before_is_the_one_before_or_under_another_producer_id(epoch: int, is_named: bool) -> None:
+    with healthy_world() as (_, leader):
+        _an_epoch_of_who_had_it_before(leader)
+        leader.transactions.shards[99].coordinator.room.stored.by_id["t"].epoch = epoch
+        assert any("from epoch 3" in said for said in _transactions(leader, 0)) is is_named
 
 
 def test_it_is_named_by_a_look() -> None:
