@@ -21,10 +21,11 @@ from odradek.protocol.messages.offset_delete import (
     OffsetDeleteResponsePartition,
     OffsetDeleteResponseTopic,
 )
+from odradek.sim.checkers.transactions import Fate
 from odradek.sim.clients import kept_offsets
 from odradek.sim.clients.client import RequestFailed
 from odradek.sim.clients.kept_offsets import NOTHING, KeptOffset, OffsetKeeping
-from odradek.sim.clients.transactional_producer import Fenced
+from odradek.sim.clients.transactional_producer import Fenced, Refused
 from odradek.sim.plan import SOON_ALONE, Fault, Plan, _of_groups, _of_sharers, _of_transactions
 from odradek.sim.run import CORRECTNESS, LIVENESS, OK, describe, run
 from tests.mutants.edit import Edit
@@ -325,3 +326,56 @@ def test_an_owner_is_fenced_by_nobody_but_its_own_request_that_comes_late_or_ano
     monkeypatch.setattr(kept_offsets, "TransactionalProducer", lambda *_: Producer(is_unheard=is_unheard))
     kept, seen = kept_after(), iter(rooms)
     assert asyncio.run(kept.begun_anew(lambda name: next(seen))) is is_kept
+
+
+class Transaction:
+    """Of one offset, with this fate; None: it is refused."""
+
+    def __init__(self, fate: Fate | None, *, is_in_doubt: bool) -> None:
+        self.is_unheard = self.bumps = False
+        self.is_in_doubt = is_in_doubt
+        self._fate = fate
+
+    async def take_over(self) -> None:
+        pass
+
+    async def send_offset(self, partition: TopicPartition, offset: int) -> None:
+        if self._fate is None:
+            raise Refused
+
+    async def end(self, *, is_commit: bool) -> Fate:
+        assert self._fate is not None
+        return self._fate
+
+
+DONE, REFUSED = committed(ErrorCode.NONE), committed(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+
+
+@pytest.mark.parametrize(
+    "fate, is_in_doubt, plain, may_be, late",
+    [
+        ("committed", False, None, {2}, set()),
+        ("aborted", False, None, {1}, set()),
+        ("unknown", True, None, {1, 2}, {2}),
+        (None, False, None, {1}, {2}),
+        # With another one that is committed meanwhile.
+        ("committed", False, DONE, {3}, set()),
+        ("committed", False, REFUSED, {NOTHING, 2, 3}, set()),
+        ("aborted", False, REFUSED, {NOTHING, 1, 3}, set()),
+        ("unknown", True, DONE, {3}, {2}),
+    ],
+)
+def test_what_stands_after_a_transaction_hangs_on_its_fate_and_on_what_came_later(
+    monkeypatch: pytest.MonkeyPatch,
+    fate: Fate | None,
+    is_in_doubt: bool,
+    plain: Any,
+    may_be: set[int],
+    late: set[int],
+) -> None:
+    transaction = Transaction(fate, is_in_doubt=is_in_doubt)
+    monkeypatch.setattr(kept_offsets, "TransactionalProducer", lambda *_: transaction)
+    kept = kept_after(DONE)
+    kept.group = Group(plain)  # type: ignore[assignment]
+    asyncio.run(kept.in_a_transaction(None if plain is None else kept.commit, is_commit=True))
+    assert (kept.may_be, kept.late) == (may_be, late)
