@@ -214,11 +214,10 @@ def test_one_that_was_deposed_has_nothing_to_delete_where_another_one_has_someth
 
 
 class Keeping(OffsetKeeping):
-    def __init__(self, *lossy: str, coordinates: bool = True, recreates: bool = False) -> None:
+    def __init__(self, *lossy: str, coordinates: bool = True) -> None:
         partitions = {TopicPartition(topic, 0): None for topic in lossy}
         topics = SimpleNamespace(lossy=lambda: partitions)
         self.world = SimpleNamespace(let_in=[], topics=topics)  # type: ignore[assignment]
-        self.plan = SimpleNamespace(has=lambda kinds: recreates)  # type: ignore[assignment]
         self._coordinator = object() if coordinates else None
 
     def _coordinates(self, kept: KeptOffset) -> Any:
@@ -240,7 +239,7 @@ def test_another_offset_than_was_done_last_is_named_where_it_is_certain() -> Non
     assert judged(Keeping(), 1) == judged(Keeping(), None) == []
     assert judged(Keeping("orders"), 2) == judged(Keeping(), NOTHING) == ["OffsetIsKept"]
     assert judged(Keeping(GROUPS_TOPIC), 2) == judged(Keeping(TRANSACTIONS_TOPIC), 2) == []
-    assert judged(Keeping(recreates=True), 2) == judged(Keeping(coordinates=False), 2) == []
+    assert judged(Keeping(coordinates=False), 2) == []
 
 
 def test_what_may_come_late_is_no_other_offset_and_what_nobody_asked_for_is() -> None:

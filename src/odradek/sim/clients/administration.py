@@ -325,8 +325,10 @@ class Administration(Operations, Namesakes, OffsetKeeping):
         """Over an ISR that has lost a member just now, while producers wait for the others of it: they are to hear of that at once. Set back
         then, however long that takes."""
         world, partition = self.world, self._partition(fault)
-        address = None if partition is None else await self._leader(partition)
-        state = None if partition is None else world.view_of(partition)
+        if partition is None:
+            return "no topic"
+        address = await self._leader(partition)
+        state = world.view_of(partition)
         if address is None or state is None or world.exempt or world.is_healed:
             return "no leader"
         first = next(broker for broker in world.brokers.values() if broker.name == address[0])

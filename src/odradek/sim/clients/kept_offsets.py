@@ -38,6 +38,7 @@ from odradek.sim.plan import Fault, Plan
 from odradek.sim.world import SimBroker, World
 
 NOTHING = -1
+KEPT = TopicPartition(GROUPS_TOPIC, 0)  # whose offset; nobody makes that topic again
 RESET = "reset"  # groups and transactional ids of this operator
 JOIN, LEAVE = 0, -1
 LEAST_PAUSE_S, MOST_PAUSE_S = 0.05, 0.2
@@ -181,7 +182,6 @@ class OffsetKeeping:
     if TYPE_CHECKING:
         world: World
         plan: Plan
-        topic: str
         _new_client: Any
         _client: SimClient
 
@@ -191,14 +191,15 @@ class OffsetKeeping:
         """In the end the group is deleted, however long that takes."""
         client = self._new_client()
         await GroupClient(client, RESET).found()  # coordinators are made for whoever asks first
-        kept = KeptOffset(client, self._new_group(), TopicPartition(self.topic, 0), self._leads)
+        kept = KeptOffset(client, self._new_group(), KEPT, self._leads)
         rng = random.Random(fault.amount)
         has_visitors = self.plan.has_sharers or bool(self.plan.mixed_group)
         if has_visitors and rng.random() < 0.5:
             await kept.visit()
         while await kept.commit() != ErrorCode.NONE:
             await asyncio.sleep(RETRY_S)
-        alone_s, said = self._leave_alone(kept, fault), []
+        said: list[str] = []
+        alone_s = self._leave_alone(kept, fault)
         alone_until_s = self.world.loop.time() + alone_s
         until_s = alone_until_s + fault.lasts_s
         while ((now_s := self.world.loop.time()) < until_s and not self.world.is_healed) or len(
@@ -243,7 +244,7 @@ class OffsetKeeping:
         coordinator, followers = self._coordinates(kept), self._followers(kept.name)
         if coordinator is None or not followers or fault.target >= IS_ALONE or self.world.is_healed:
             return 0.0
-        lasts_s = coordinator.settings().replica_lag_time_max_ms / 1000 + fault.lasts_s
+        lasts_s: float = coordinator.settings().replica_lag_time_max_ms / 1000 + fault.lasts_s
         cut(self.world, both_ways(coordinator, followers), lasts_s)
         return lasts_s
 
@@ -264,7 +265,7 @@ class OffsetKeeping:
             return "a transaction" + (f" with {plain.__name__} in it" if plain else "")
         step = rng.choice(steps)
         code = await step()
-        return f"{step.__name__}: {ErrorCode(code).name}" if code else step.__name__  # type: ignore[attr-defined]
+        return f"{step.__name__}: {ErrorCode(code).name}" if code else step.__name__
 
     async def _judge_owner(self, kept: KeptOffset) -> None:
         """OwnerIsNotFenced: who has a transactional id for itself gets its next epoch, whatever is open."""
@@ -297,9 +298,8 @@ class OffsetKeeping:
             )
 
     def _may_be_lost(self) -> bool:
-        """With its topic, or by an unclean election."""
-        is_lossy = any(one.topic in (GROUPS_TOPIC, TRANSACTIONS_TOPIC) for one in self.world.topics.lossy())
-        return is_lossy or self.plan.has(frozenset({"recreate_topic"}))
+        """By an unclean election."""
+        return any(one.topic in (GROUPS_TOPIC, TRANSACTIONS_TOPIC) for one in self.world.topics.lossy())
 
     def _coordinates(self, kept: KeptOffset) -> SimBroker | None:
         """Whoever was asked, if it leads the group's partition, in the epoch of now: one that was deposed may not know it yet."""
