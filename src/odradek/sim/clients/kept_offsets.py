@@ -10,7 +10,6 @@ import random
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
-from odradek.coordinator.partitioning import partition_of
 from odradek.model.error_codes import ErrorCode
 from odradek.model.ids import TopicPartition
 from odradek.model.topic_names import GROUPS_TOPIC, TRANSACTIONS_TOPIC
@@ -28,12 +27,14 @@ from odradek.protocol.messages.offset_delete import (
 )
 from odradek.sim.checkers.history import Anomaly
 from odradek.sim.clients.client import RETRY_S, RequestFailed, SimClient
+from odradek.sim.clients.coordinator_client import OF_GROUPS
 from odradek.sim.clients.group_member import GroupClient
 from odradek.sim.clients.ledger import TIMEOUT_MS
 from odradek.sim.clients.ledger_workload import BUMPING_LEVEL, is_version_2_in_force
 from odradek.sim.clients.transactional_producer import Fenced, Refused, TransactionalProducer
 from odradek.sim.faults.targets import both_ways, controller, cut
 from odradek.sim.observed.beliefs import at_work
+from odradek.sim.observed.described import partition_that_coordinates
 from odradek.sim.plan import Fault, Plan
 from odradek.sim.world import SimBroker, World
 
@@ -232,12 +233,11 @@ class OffsetKeeping:
 
     def _followers(self, group: str) -> list[SimBroker]:
         """Of its partition. Nobody, if the controller is one of them, for the leader asks that to take them out of the ISR."""
-        partition, asked = self._partition_of(group), controller(self.world)
-        state = None if partition is None else self.world.view_of(partition)
+        state = self.world.view_of(partition_that_coordinates(self.world, OF_GROUPS, group))
         if state is None or state.stored is None:
             return []
         followers = [self.world.brokers[b] for b in state.assignment if b != state.stored.leader]
-        return [] if asked in followers else followers
+        return [] if controller(self.world) in followers else followers
 
     def _leave_alone(self, kept: KeptOffset, fault: Fault) -> float:
         """For how long nobody follows the coordinator; 0: not at all."""
@@ -303,9 +303,9 @@ class OffsetKeeping:
 
     def _coordinates(self, kept: KeptOffset) -> SimBroker | None:
         """Whoever was asked, if it leads the group's partition, in the epoch of now: one that was deposed may not know it yet."""
-        partition, address = self._partition_of(kept.name), kept.group.coordinator
-        state = None if partition is None else self.world.view_of(partition)
-        if partition is None or state is None or state.stored is None or address is None:
+        partition = partition_that_coordinates(self.world, OF_GROUPS, kept.name)
+        state, address = self.world.view_of(partition), kept.group.coordinator
+        if state is None or state.stored is None or address is None:
             return None
         broker = next(b for b in self.world.brokers.values() if b.name == address[0])
         replica = broker.replica(partition)
@@ -316,12 +316,3 @@ class OffsetKeeping:
 
     def _leads(self, kept: KeptOffset) -> bool:
         return self._coordinates(kept) is not None
-
-    def _partition_of(self, group: str) -> TopicPartition | None:
-        """That coordinates it."""
-        found = self.world.topics.assignment(GROUPS_TOPIC)
-        return (
-            None
-            if found is None
-            else TopicPartition(GROUPS_TOPIC, partition_of(group, len(found.partitions)))
-        )

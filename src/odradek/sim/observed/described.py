@@ -102,14 +102,17 @@ def _truth(world: World, broker: SimBroker, wanted: Instants) -> Truth:
         found[f"topic {topic}"] = 0, assignment.topic_id, topic in COORDINATED_IN.values()
         found[f"configuration of {topic}"] = 0, _configured(world, topic)
     for kind, key in _coordinated(world):
-        found[f"coordinator of {key}"] = _leader(world, _partition_of(world, kind, key))
+        found[f"coordinator of {key}"] = _leader(world, partition_that_coordinates(world, kind, key))
     led = [shard for shard in core.groups.shards.values() if shard.partition.is_leader]
     for shard in led:
         if shard.coordinator is not None and isinstance(shard.load.loaded.stored, Stored):
             for name in (*shard.coordinator.shard.groups, *shard.coordinator.shard.consumer_groups):
                 found[f"group {name}"] = True
     for kind, key in _coordinated(world):
-        if kind == OF_TRANSACTIONS and _leader(world, _partition_of(world, kind, key)) == broker.broker_id:
+        if (
+            kind == OF_TRANSACTIONS
+            and _leader(world, partition_that_coordinates(world, kind, key)) == broker.broker_id
+        ):
             found |= _transaction(core, key)
     for partition, replica in core.replicas.partitions.items():
         log = replica.log
@@ -192,7 +195,7 @@ def _coordinated(world: World) -> Iterator[tuple[int, str]]:
     yield from ((OF_TRANSACTIONS, name) for name in ids)
 
 
-def _partition_of(world: World, kind: int, key: str) -> TopicPartition:
+def partition_that_coordinates(world: World, kind: int, key: str) -> TopicPartition:
     topic = COORDINATED_IN[kind]
     assignment = world.topics.assignment(topic)
     return TopicPartition(topic, 0 if assignment is None else partition_of(key, len(assignment.partitions)))
