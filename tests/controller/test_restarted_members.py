@@ -7,8 +7,10 @@ import pytest
 
 from odradek.controller.bulk_moves import WORTH_IT
 from odradek.controller.effects import Effects
-from odradek.controller.events import EndOffsetsAnswered, Tick
+from odradek.controller.events import EndOffsetsAnswered, LeaderAndIsrAnswered, Tick
 from odradek.controller.unclean import PATIENCE_IN_DOUBT_MS
+from odradek.model.error_codes import ErrorCode
+from odradek.model.facts import LogDirFailed
 from odradek.model.ids import BrokerEpoch, BrokerId, LeaderEpoch, Offset
 from tests.controller.world import World, lai, state, tp
 
@@ -94,6 +96,45 @@ def test_the_one_that_dies_behind_its_answer_is_not_waited_for_where_another_hol
     world.kill(3)
     hear(world, {2: 9, 1: 8})
     assert world.leader("t-0")[0] == 2
+
+
+def test_an_apache_broker_that_dies_behind_its_answer_is_compared_by_its_end() -> None:
+    """It tells no epoch; were that its rank, it would be waited for nowhere."""
+    world = cluster(leader=3, isr=(3, 2, 1), epochs=(93, 92, 91))
+    world.elect(1)
+    world.step(EndOffsetsAnswered(BrokerId(3), {tp("t-0"): (LeaderEpoch(-1), Offset(9))}))
+    world.kill(3)
+    hear(world, {2: 7, 1: 8})
+    assert world.leader("t-0")[0] == -1
+
+
+@pytest.mark.parametrize(("held", "waits"), [({3: 9}, True), ({}, True), ({3: 8}, False)])
+def test_the_one_that_died_is_waited_for_where_another_restarts(
+    held: Mapping[int, int], *, waits: bool
+) -> None:
+    """Who started is asked anew, and with it all that are live; what the dead one answered still counts."""
+    world = cluster(leader=3, isr=(3, 2, 1), epochs=(93, 92, 91))
+    world.elect(1)
+    hear(world, held)
+    world.kill(3)
+    hear(world, {1: 8})
+    world.bounce(2)
+    hear(world, {2: 7, 1: 8})
+    assert world.leader("t-0")[0] == (-1 if waits else 1)
+    world.now_ms += PATIENCE_IN_DOUBT_MS
+    world.step(Tick())
+    assert world.leader("t-0")[0] == 1
+
+
+def test_who_is_live_and_has_lost_its_disk_is_not_waited_for_where_another_restarts() -> None:
+    world = cluster(leader=3, isr=(3, 2, 1), epochs=(93, 92, 91))
+    world.elect(1)
+    asked = tuple(lai(world.step(LogDirFailed((BrokerId(3),))), 3))
+    lost = {tp("t-0"): ErrorCode.KAFKA_STORAGE_ERROR}
+    world.step(LeaderAndIsrAnswered(BrokerId(3), world.registrations[3].epoch, ErrorCode.NONE, lost, asked))
+    world.bounce(2)
+    hear(world, {2: 7, 1: 8})
+    assert world.leader("t-0")[0] == 1
 
 
 def test_one_of_them_that_leaves_meanwhile_is_not_eligible() -> None:

@@ -54,16 +54,19 @@ def questions(context: ControllerContext, asked: Iterable[TopicPartition]) -> li
 
 def plan_asked_again(plan: Plan, started: Collection[BrokerId]) -> None:
     """What these had answered, or were about to, they may have lost by their restart; and who was not asked may hold the most.
-    All who are live are asked."""
-    for topic_partition in plan.pick(plan.context.polls):
+    All who are live are asked. Where nothing may be lost, who died is waited for on."""
+    context = plan.context
+    for topic_partition in plan.pick(context.polls):
         if plan.partition_state(topic_partition) is PartitionState.OFFLINE:
             live = plan.candidates(topic_partition)
             if not frozenset(started).isdisjoint(live):
-                may_lose = plan.context.polls[topic_partition].may_lose
+                poll = context.polls[topic_partition]
                 current = plan.leadership(topic_partition)
-                asked = live if may_lose or current is None else plan.contenders(topic_partition, current)
-                if asked:
-                    plan.asks[topic_partition] = Question(asked, may_lose)
+                if poll.may_lose or current is None:
+                    plan.asks[topic_partition] = Question(live, poll.may_lose)
+                elif contenders := plan.contenders(topic_partition, current):
+                    dead = [broker for broker in poll.asked if broker not in context.brokers]
+                    plan.asks[topic_partition] = Question((*contenders, *dead), may_lose=False)
 
 
 def commit_asked(context: ControllerContext, asked: dict[TopicPartition, Question], now_ms: int) -> None:
@@ -71,7 +74,10 @@ def commit_asked(context: ControllerContext, asked: dict[TopicPartition, Questio
         context.polls_begun += 1
     for topic_partition, (candidates, may_lose) in asked.items():
         deadline_ms = now_ms + (PATIENCE_MS if may_lose else PATIENCE_IN_DOUBT_MS)
-        poll = UncleanPoll(candidates, {}, deadline_ms, context.polls_begun, may_lose)
+        before = context.polls.get(topic_partition)
+        # The dead hold no more than they have answered.
+        ends = {b: end for b, end in before.ends.items() if b not in context.brokers} if before else {}
+        poll = UncleanPoll(candidates, ends, deadline_ms, context.polls_begun, may_lose)
         context.polls[topic_partition] = poll
         context.commit_deadline(DEADLINE, deadline_ms)
 
