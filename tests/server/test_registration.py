@@ -6,7 +6,7 @@ import logging
 import pytest
 
 from odradek.model.cluster import Endpoint
-from odradek.model.ids import BrokerEpoch, BrokerId
+from odradek.model.ids import UNKNOWN_BROKER_EPOCH, BrokerEpoch, BrokerId
 from odradek.model.values import replace
 from odradek.server import registration
 from odradek.server.environment import Environment
@@ -63,7 +63,7 @@ def test_who_registers_again_claims_no_clean_end_of_the_life_before() -> None:
         ensemble, environment = MemoryEnsemble(), Environment(asyncio.get_running_loop())
         store = ensemble.open()
         await prepare_tree(store, environment)
-        made = await register(store, environment, ME, HERE, "rack-1", BrokerEpoch(5))
+        made = await register(store, environment, ME, HERE, "rack-1", lambda: BrokerEpoch(5))
 
         again = await register_again(store, environment, made)
 
@@ -78,7 +78,7 @@ def test_who_moves_to_other_addresses_is_the_same_incarnation_with_all_that_it_c
         ensemble, environment = MemoryEnsemble(), Environment(asyncio.get_running_loop())
         store = ensemble.open()
         await prepare_tree(store, environment)
-        made = await register(store, environment, ME, HERE, "rack-1", BrokerEpoch(5))
+        made = await register(store, environment, ME, HERE, "rack-1", lambda: BrokerEpoch(5))
         there = (Endpoint("PLAINTEXT", "PLAINTEXT", "127.0.0.2", 9093),)
 
         moved = await rewrite(store, environment, made, there)
@@ -95,7 +95,7 @@ def test_the_epoch_of_a_broker_is_the_transaction_that_made_its_node() -> None:
         store = ensemble.open()
         await prepare_tree(store, environment)
 
-        made = await register(store, environment, ME, HERE, "rack-1", BrokerEpoch(5))
+        made = await register(store, environment, ME, HERE, "rack-1", lambda: BrokerEpoch(5))
 
         node = await store.get(layout.broker_path(ME))
         assert made == layout.decode_registration(ME, node)
@@ -123,6 +123,31 @@ def test_an_old_session_of_ours_is_waited_for_and_said(caplog: pytest.LogCapture
         assert after.epoch > before.epoch
         assert "broker 7 is still registered at 127.0.0.1:9092" in caplog.text
         assert sum(r.levelno == logging.WARNING for r in caplog.records) == 1
+
+    asyncio.run(scenario())
+
+
+def test_who_finds_damage_while_an_old_session_is_waited_for_claims_nothing(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """It claimed what held when it began to wait, and stayed eligible without the log that it had given up (seed 2589)."""
+
+    async def scenario() -> None:
+        ensemble, environment = MemoryEnsemble(), Environment(asyncio.get_running_loop())
+        old, new = ensemble.open(), ensemble.open(LONG_MS)
+        await prepare_tree(old, environment)
+        before = await register(old, environment, ME, HERE, None)
+        claimed = before.epoch
+
+        waiting = asyncio.ensure_future(register(new, environment, ME, HERE, None, lambda: claimed))
+        while "still registered" not in caplog.text:
+            await asyncio.sleep(0)
+        claimed = UNKNOWN_BROKER_EPOCH
+        ensemble.expire(old.session_id)
+
+        assert (await asyncio.wait_for(waiting, 60)).clean_epoch == UNKNOWN_BROKER_EPOCH
+        node = await new.get(layout.broker_path(ME))
+        assert layout.decode_registration(ME, node).clean_epoch == UNKNOWN_BROKER_EPOCH
 
     asyncio.run(scenario())
 
@@ -177,7 +202,7 @@ def test_an_answer_that_was_lost_is_no_stranger() -> None:
         ensemble, environment = MemoryEnsemble(), Environment(asyncio.get_running_loop())
         store = ensemble.open()
         await prepare_tree(store, environment)
-        first = await register(store, environment, ME, HERE, "rack-1", BrokerEpoch(5))
+        first = await register(store, environment, ME, HERE, "rack-1", lambda: BrokerEpoch(5))
 
         again = await register(store, environment, ME, HERE, None)
         assert again == first, "it claims what stands there, which is what everybody reads"

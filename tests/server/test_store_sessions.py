@@ -366,6 +366,33 @@ def test_another_session_is_one_registration_that_claims_what_it_may(tmp_path: P
     live(tmp_path, body)
 
 
+def test_damage_found_while_the_session_of_the_life_before_is_waited_for_is_not_claimed_away(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def body(scene: Scene) -> None:
+        before, environment = scene.ensemble.open(120_000), Environment(asyncio.get_running_loop())
+        last = await register(before, environment, scene.broker.broker_id, scene.endpoints, None)
+        scene.sessions._clean_epoch = last.epoch
+        task = asyncio.ensure_future(scene.sessions.live())
+
+        async def is_waiting() -> bool:
+            return "waiting for that session to end" in caplog.text
+
+        await until(is_waiting)
+        scene.broker.replicas.logs.refused[TopicPartition("t", 0)] = CorruptLog("damaged")
+        scene.ensemble.expire(before.session_id)
+
+        async def is_registered() -> bool:
+            return scene.sessions.is_registered.done()
+
+        await until(is_registered)
+        found = layout.decode_registration(scene.broker.broker_id, await scene.node())
+        assert found.epoch > last.epoch and found.clean_epoch == -1
+        task.cancel()
+
+    live(tmp_path, body)
+
+
 def test_addresses_that_could_not_be_written_are_written_when_the_store_is_back(tmp_path: Path) -> None:
     async def body(scene: Scene) -> None:
         tries: list[int] = []

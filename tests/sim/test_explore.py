@@ -48,7 +48,7 @@ LENGTHS = {
     "one_answer_suffices": 20,
     "former_answers_count": 23,
     "not_asked_again": 23,
-    "leads_without_the_isr": 22,
+    "leads_without_the_isr": 24,
     "nobody_is_asked": 19,
     "leads_though_one_is_eligible": 9,
 }

@@ -8,11 +8,13 @@ death of a process, so the old node is gone by the time we look, unless that pro
 import asyncio
 import logging
 from base64 import urlsafe_b64encode
+from collections.abc import Callable
 
 from odradek.log.errors import WrongDirectory
 from odradek.model.cluster import BrokerRegistration, Endpoint
 from odradek.model.errors import OdradekError
 from odradek.model.ids import UNKNOWN_BROKER_EPOCH, BrokerEpoch, BrokerId, ControllerEpoch
+from odradek.model.values import replace
 from odradek.server.environment import Environment
 from odradek.store import api, layout, transactions
 from odradek.store.fields import Unreadable
@@ -113,17 +115,18 @@ async def register(
     broker_id: BrokerId,
     endpoints: tuple[Endpoint, ...],
     rack: str | None,
-    clean_epoch: BrokerEpoch = UNKNOWN_BROKER_EPOCH,
+    clean_epoch: Callable[[], BrokerEpoch] = lambda: UNKNOWN_BROKER_EPOCH,
 ) -> BrokerRegistration:
     """Creates our node; its czxid is the broker epoch. Waits for an old session of ours to end.
 
-    `clean_epoch` names the incarnation of ours that lost nothing when it ended (KIP-966). StoreGone: there is no cluster any more.
+    `clean_epoch` names the incarnation of ours that lost nothing when it ended (KIP-966). It is asked for each attempt: damage may be
+    found while the old session is waited for. StoreGone: there is no cluster any more.
     """
     path = layout.broker_path(broker_id)
-    wanted = BrokerRegistration(broker_id, UNKNOWN_BROKER_EPOCH, endpoints, rack, clean_epoch)
     deadline = environment.loop.time() + (store.session_timeout_ms + PATIENCE_MS) / 1000
     has_told = False
     while True:
+        wanted = BrokerRegistration(broker_id, UNKNOWN_BROKER_EPOCH, endpoints, rack, clean_epoch())
         try:
             await store.multi(transactions.register_broker(wanted, timestamp_ms=environment.clock.now_ms()))
             stat = await store.exists(path)
@@ -141,7 +144,7 @@ async def register(
         if stat.ephemeral_owner == store.session_id:
             # Ours: just made, or made before, perhaps by a call whose answer was lost. Then it claims what it claimed.
             if is_new:
-                return BrokerRegistration(broker_id, BrokerEpoch(stat.czxid), endpoints, rack, clean_epoch)
+                return replace(wanted, epoch=BrokerEpoch(stat.czxid))
             node = await _get(store, path)
             if node is None:
                 continue

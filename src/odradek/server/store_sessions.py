@@ -141,10 +141,10 @@ class StoreSessions:
                 await check_cluster(store, self._broker.cluster_id)
             # This process goes on after its session: then its last incarnation has lost nothing, save for logs that
             # were found damaged, or whose directory failed: as at the start (`LogManager.clean_epoch`).
-            clean_epoch = self._clean_epoch if self.registration is None else self.registration.epoch
+            last_epoch = BrokerEpoch(
+                self._clean_epoch if self.registration is None else self.registration.epoch
+            )
             logs = self._broker.replicas.logs
-            if not logs.is_whole:
-                clean_epoch = UNKNOWN_BROKER_EPOCH
             self._broker.registering()
             self.registration = await register(
                 store,
@@ -152,7 +152,7 @@ class StoreSessions:
                 self._broker_id,
                 self._endpoints,
                 self._settings.broker_rack,
-                BrokerEpoch(clean_epoch),
+                lambda: last_epoch if logs.is_whole else UNKNOWN_BROKER_EPOCH,
             )
             logs.is_run_by(self.registration.epoch)
             self._broker.registered(self.registration.epoch, self._now_ms())
