@@ -260,7 +260,6 @@ NOT_ENTERED: dict[str, tuple[str, ...]] = {
         "broker/handlers/list_offsets.py OffsetAnswers._end_first",
         "broker/handlers/list_offsets.py OffsetAnswers.finish",
     ),
-    "no answer of a world takes a megabyte": ("server/freed_memory.py FreedMemory._free",),
     "one client alone has to wait with more answers than there is room for: deaf clients come in crowds": (
         "server/unsent_answers.py Unsent.is_leaving",
     ),
