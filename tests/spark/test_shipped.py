@@ -68,13 +68,13 @@ def test_a_stream_starts_where_the_package_is_shipped_and_not_installed(
         f'#!/bin/sh\nPYTHONPATH="$PYTHONPATH:{":".join(libraries)}" exec "{sys.executable}" -S "$@"\n'
     )
     python.chmod(0o755)
+    own = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     assert subprocess.run(
-        [python, "-c", "import odradek"], capture_output=True, check=False, cwd=tmp_path
+        [python, "-c", "import odradek"], capture_output=True, check=False, cwd=tmp_path, env=own
     ).returncode
     job = tmp_path / "job.py"
     job.write_text(JOB)
     submit = Path(pyspark.__file__).parent / "bin" / "spark-submit"
-    own = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
 
     answer = subprocess.run(
         [
