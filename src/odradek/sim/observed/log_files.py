@@ -7,7 +7,7 @@ from odradek.log.partition_log import PartitionLog
 from odradek.log.segment import LOG_SUFFIX, file_name
 from odradek.model.ids import TopicPartition
 from odradek.records.batch import check_crc, iter_batches
-from odradek.records.errors import CorruptBatch
+from odradek.records.errors import CorruptBatch, OldMessageFormat
 
 
 def entries_of(directory: Any) -> dict[str, Any]:
@@ -28,10 +28,13 @@ def newest_ms(file: Any) -> int:
     has damaged it, and what stands there is not what was written."""
     data = memoryview(b"" if file is None else bytes(file.data))
     newest = -1
-    for position, header in iter_batches(data):
-        if not check_crc(data, position, header):
-            raise CorruptBatch(f"batch at offset {header.base_offset} does not fit its checksum")
-        newest = max(newest, header.largest_timestamp)
+    try:
+        for position, header in iter_batches(data):
+            if not check_crc(data, position, header):
+                raise CorruptBatch(f"batch at offset {header.base_offset} does not fit its checksum")
+            newest = max(newest, header.largest_timestamp)
+    except OldMessageFormat as error:  # it may have any magic by now
+        raise CorruptBatch(error.message) from None
     return newest
 
 
