@@ -37,18 +37,22 @@ def clean(
     seen = MetTransactions()
     seen.add(aborted or [])
     end_offset = first_dirty
+    last_below: dict[int, int] = {}
     for position, header in iter_batches(data):
         if header.next_offset <= first_dirty:
             continue
         if not note_keys(offsets, seen, header, data[position : position + header.size_bytes]):
             break
         end_offset = header.next_offset
+        if header.producer_id in last_entries:
+            last_below[header.producer_id] = header.last_offset
     rewriting = Rewriting(
         offsets,
         end_offset=end_offset,
         now_ms=now_ms,
         delete_retention_ms=delete_retention_ms,
         last_entries=last_entries,
+        last_below=last_below,
         droppable_below=droppable_below,
         overdue_before_ms=overdue_before_ms,
     )

@@ -539,6 +539,26 @@ def test_an_offset_that_was_acknowledged_is_still_known_of_its_producer(disk: Co
     assert produce(disk.log, idempotent(2, key=b"a", value=b"x" * 60)).base_offset == 2
 
 
+def test_what_a_cut_leaves_of_a_producer_is_known_though_it_went_on_behind_it(disk: Compacted) -> None:
+    """A follower cleans what is committed, and is then cut behind that (seed 2162): the producer's last batch there was gone, and
+    what it sends next was out of order, or its retry appended again."""
+    for n in range(3):
+        produce(disk.log, idempotent(n, key=b"a", value=b"x" * 60))
+    filled(disk, 6)
+    cut = produce(disk.log, idempotent(3, key=b"a", value=b"x" * 60)).base_offset
+    cleaning = disk.clean()
+    assert 3 < cleaning.end_offset <= cut
+    assert [one.base_offset for one in headers(disk.log) if one.producer_id == 7] == [2, cut]
+    for snapshot in disk.path.glob("*/*.snapshot"):
+        snapshot.unlink()
+    disk.log.truncate_to(cut, NOW)
+    disk.manager.release()
+    disk.open()
+
+    assert produce(disk.log, idempotent(2, key=b"a", value=b"x" * 60)).base_offset == 2
+    assert produce(disk.log, idempotent(3, key=b"a", value=b"x" * 60)).base_offset == cut
+
+
 def test_what_waited_longer_than_max_compaction_lag_is_rolled_and_due(tmp_path: Path) -> None:
     disk = Compacted(
         tmp_path, max_compaction_lag_ms="60000", min_cleanable_dirty_ratio="1.0", segment_bytes="100000"

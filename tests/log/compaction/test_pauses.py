@@ -34,6 +34,7 @@ def _rewritten(pause: Pause) -> None:
         now_ms=9,
         delete_retention_ms=1,
         last_entries={},
+        last_below={},
         droppable_below=0,
         overdue_before_ms=0,
         pause=pause,

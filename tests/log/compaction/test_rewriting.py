@@ -191,6 +191,30 @@ def test_a_marker_goes_in_the_third_pass() -> None:
     assert third.data == batch(0, (b"a", b"1")) + END
 
 
+def test_the_last_batch_below_the_end_stays_of_a_producer_that_goes_on_behind_it() -> None:
+    """What is behind the end may be cut off: then the producer is known by what is below, and a repeat of that is one (seed 2162)."""
+    fields = {"producer_id": 9, "producer_epoch": 2}
+    data = (
+        batch(0, (b"a", b"1"), base_sequence=40, **fields)
+        + batch(1, (b"a", b"2"), base_sequence=41, **fields)
+        + batch(2, (b"a", b"3"))
+    )
+    behind = {9: LastEntry(7, 2)}
+
+    once = clean(data, last_entries=behind).data
+    of_clean_part = clean(once + batch(3, (b"a", b"4")), first_dirty=3, last_entries=behind).data
+
+    assert [(h.base_offset, h.last_sequence, h.record_count) for _, h in iter_batches(once)] == [
+        (1, 41, 0),
+        (2, -1, 1),
+    ]
+    assert [h.base_offset for _, h in iter_batches(of_clean_part)] == [1, 3], "it was not met again"
+    later = once + batch(3, (b"a", b"4"), base_sequence=42, **fields) + batch(4, (b"a", b"5"))
+    assert [
+        h.base_offset for _, h in iter_batches(clean(later, first_dirty=3, last_entries=behind).data)
+    ] == [3, 4]
+
+
 def test_the_marker_of_a_known_producer_without_data_stays() -> None:
     marker = build_end_marker(
         producer_id=9, producer_epoch=4, is_commit=True, coordinator_epoch=1, timestamp=0, base_offset=0

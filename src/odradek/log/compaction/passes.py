@@ -81,12 +81,18 @@ class PassesHere:
         self._pause = pause
         self._groups = list(job.groups)
         self._rewriting: Rewriting | None = None
+        self._last_entries: dict[int, LastEntry] = {}
+        self._last_below: dict[int, int] = {}  # of these: see `Rewriting`
 
     def build_map(self) -> Generator[int, None, MapBuilt]:
         job = self._job
         offsets = OffsetMap(job.map_bytes, job.load_factor, job.secret)
         seen = MetTransactions()
         seen.add([one for one in job.aborted if one.last_offset >= job.first_dirty])
+        self._last_entries = {
+            producer.producer_id: LastEntry(producer.last_offset, producer.producer_epoch)
+            for producer in read_snapshot(job.producers)
+        }
         end = job.first_dirty
         for segment in [self._cold(one) for group in job.groups for one in group]:
             if segment.end_offset <= job.first_dirty:
@@ -107,6 +113,8 @@ class PassesHere:
                         )
                     return self._end_at(end, seen, offsets)
                 end = header.next_offset
+                if header.producer_id in self._last_entries:
+                    self._last_below[header.producer_id] = header.last_offset
                 yield header.size_bytes
         return self._end_at(job.end, seen, offsets)
 
@@ -117,10 +125,8 @@ class PassesHere:
             end_offset=end_offset,
             now_ms=job.now_ms,
             delete_retention_ms=job.delete_retention_ms,
-            last_entries={
-                producer.producer_id: LastEntry(producer.last_offset, producer.producer_epoch)
-                for producer in read_snapshot(job.producers)
-            },
+            last_entries=self._last_entries,
+            last_below=self._last_below,
             droppable_below=job.droppable_below,
             overdue_before_ms=job.overdue_before_ms,
             pause=self._pause,

@@ -9,6 +9,7 @@
 | a batch of an aborted transaction | goes at once |
 | a marker | `transactions.py` |
 | a batch with the last sequence of a producer that the log knows | stays, if need be without records |
+| the last batch below the map's end of such a producer whose last sequence is behind it | stays alike: what is not committed may be cut off yet. None was met in what is cleaned for the first time: each of its batches |
 | the last batch of a segment that is made | stays, if need be without records, or the log could end earlier (KAFKA-17076) |
 
 Offsets, timestamps, producer, sequence and leader epoch of what stays never change. A batch in which all stays is copied byte for byte.
@@ -54,6 +55,7 @@ class Rewriting:
         "_delete_retention_ms",
         "_droppable_below",
         "_end_offset",
+        "_last_below",
         "_last_entries",
         "_map",
         "_now_ms",
@@ -71,11 +73,13 @@ class Rewriting:
         now_ms: int,
         delete_retention_ms: int,
         last_entries: Mapping[int, LastEntry],
+        last_below: Mapping[int, int],
         droppable_below: int,
         overdue_before_ms: int,
         pause: Pause = no_pause,
     ) -> None:
-        """`end_offset` is the map's end: what is below was looked at. Tombstones and markers at or above `droppable_below` stay
+        """`end_offset` is the map's end: what is below was looked at. `last_below`: of the producers in `last_entries` that were met in
+        what had not been cleaned yet, the last offset of the last batch of each. Tombstones and markers at or above `droppable_below` stay
         though their horizon has passed: not every replica has passed them yet, and one that leads without them would show a
         deleted key, or an aborted record, again. No longer, though, than until their horizon is `overdue_before_ms`."""
         self._map = offsets
@@ -84,6 +88,7 @@ class Rewriting:
         self._now_ms = now_ms
         self._delete_retention_ms = delete_retention_ms
         self._last_entries = last_entries
+        self._last_below = last_below
         self._droppable_below = droppable_below
         self._overdue_before_ms = overdue_before_ms
         self._pause = pause
@@ -146,6 +151,8 @@ class Rewriting:
         last = self._last_entries.get(header.producer_id)
         if last is None:
             return False
+        if last.last_data_offset >= self._end_offset:
+            return self._last_below.get(header.producer_id, header.last_offset) == header.last_offset
         if last.last_data_offset >= 0:
             return header.last_offset == last.last_data_offset
         return header.is_control and header.producer_epoch == last.producer_epoch
