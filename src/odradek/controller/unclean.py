@@ -101,8 +101,9 @@ def _is_known(poll: UncleanPoll, live: Container[BrokerId]) -> bool:
     if poll.may_lose:
         return all(broker in poll.ends or broker not in live for broker in poll.asked)
     held = _held(poll)
+    most = max(held.values())
     return all(broker in held for broker in poll.asked) and any(
-        broker in live and end == max(held.values()) for broker, end in held.items()
+        broker in live and end == most for broker, end in held.items()
     )
 
 

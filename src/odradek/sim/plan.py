@@ -225,6 +225,7 @@ TABLES = (
     RELEASE_KINDS, WANT_KINDS, WANT_OPERATIONS, ASKED_KINDS, SELDOM_KINDS, ALONE_KINDS, LATE_OPERATIONS,
 )  # fmt: skip
 ALL_KINDS = frozenset().union(*TABLES)
+ADMINISTERED: frozenset[str] = frozenset().union(ACTIONS, OPERATIONS, WANT_OPERATIONS, LATE_OPERATIONS)
 # What a seed is about, by the numbers of the fault matrix: `classes_of`.
 CLASSES: dict[str, frozenset[str]] = {
     "processes": frozenset({"F1", "F2", "F3", "F4", "F5", "F30"}),
@@ -331,7 +332,7 @@ class Plan:
 
     @property
     def is_administered(self) -> bool:
-        return self.has(ACTIONS.keys() | OPERATIONS.keys() | WANT_OPERATIONS.keys() | LATE_OPERATIONS.keys())
+        return self.has(ADMINISTERED)
 
     @property
     def has_slow_members(self) -> bool:

@@ -26,7 +26,7 @@ from odradek.sim.faults import (
     wants,
     wire,
 )
-from odradek.sim.plan import ACTIONS, LATE_OPERATIONS, OPERATIONS, WANT_OPERATIONS, Fault
+from odradek.sim.plan import ADMINISTERED, Fault
 from odradek.sim.world import SimBroker, World
 
 # End the life of a broker's process or of its session with the store.
@@ -46,11 +46,6 @@ ENDS_A_LIFE = frozenset(
         "all_others_die", "raise_min_isr",
     }
 )  # fmt: skip
-
-
-ADMINISTERED = (
-    frozenset(ACTIONS) | frozenset(OPERATIONS) | frozenset(WANT_OPERATIONS) | frozenset(LATE_OPERATIONS)
-)
 
 
 def inject(world: World, fault: Fault) -> bool:
