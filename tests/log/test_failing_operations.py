@@ -24,7 +24,7 @@ from odradek.log.recovery import open_log
 from odradek.log.retention import drop_expired_segments
 from odradek.log.segment import Segment
 from odradek.model.errors import ProtocolError
-from odradek.records.batch import iter_whole_batches
+from odradek.records.batch import iter_whole_batches, stamp
 from odradek.records.reader import decode_batch
 from tests.log.logs import (
     NOW,
@@ -167,6 +167,22 @@ def cut_an_empty_epoch(workload: Workload) -> None:
     workload.log.truncate_to(workload.log.log_end_offset, NOW)
 
 
+def follow_into_two_epochs(workload: Workload) -> None:
+    """One answer of a leader, with an aborted transaction that begins in the first of them and ends in the second."""
+    end = workload.log.log_end_offset
+    fields = {"producer_id": 9, "producer_epoch": 0}
+    values = [b"of the epoch before", b"transactional"]
+    sent = batch(value=values[0], base_offset=end, leader_epoch=workload.epoch)
+    sent += batch(
+        value=values[1], base_offset=end + 1, leader_epoch=2, base_sequence=1, is_transactional=True, **fields
+    )
+    end_marker = bytearray(marker(commit=False, producer_id=9))
+    stamp(memoryview(end_marker), 0, end + 2, 3)
+    follow(workload.log, sent + end_marker)
+    workload.epoch = 3
+    workload.acknowledged.update(enumerate(values, end))
+
+
 def delete_records(workload: Workload) -> None:
     workload.forget(0, 12)
     workload.log.delete_records_before(12)
@@ -204,6 +220,7 @@ OPERATIONS: list[Callable[[Workload], None]] = [
     begin_anew_below_the_end,
     begin_an_epoch,
     cut_an_empty_epoch,
+    follow_into_two_epochs,
     delete_records,
     retention,
     end_a_transaction,
@@ -222,6 +239,8 @@ def interrupted(workload: Workload, operation: Callable[[Workload], None], troub
         except ProtocolError:
             met = True
     if met:
+        log = workload.log
+        assert log.failure is not None or log.epochs.entries[-1].start_offset <= log.log_end_offset
         again(workload, operation)
     elif isinstance(trouble, DiskError | ShortWrite):
         assert not trouble.was_met, "whoever asked was not told"

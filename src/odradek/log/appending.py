@@ -11,6 +11,7 @@ from odradek.log import truncation
 from odradek.log.errors import StorageError
 from odradek.log.files import File
 from odradek.log.indexes import MAX_RELATIVE_OFFSET
+from odradek.log.leader_epochs import LeaderEpochs
 from odradek.log.log_state import PRODUCER_MARK_BYTES, LogState
 from odradek.log.steps import all_at_once
 from odradek.log.validation import STALE_CRC, leader_batches, recompressed
@@ -188,8 +189,6 @@ class AppendableLog(LogState):
                     # The leader's gap comes into the new segment: see `roll`.
                     is_too_wide = header.last_offset - self.log_end_offset > MAX_RELATIVE_OFFSET
                     self.roll(now_ms, header.base_offset if is_too_wide else None)
-                if header.leader_epoch > self.epochs.latest:
-                    self.assign_epoch(header.leader_epoch, header.base_offset)
                 pending.append(header)
                 end += size_bytes
         except CorruptBatch:
@@ -239,8 +238,23 @@ class AppendableLog(LogState):
         return self.log_start_offset == self.log_end_offset and self.segments.active.file.size_bytes == 0
 
     def _write_pending(self, records: memoryview, headers: list[BatchHeader], now_ms: int) -> None:
-        if headers:
+        """Batches of a leader, and before them the epochs that begin with them."""
+        if not headers:
+            return
+        before = self.epochs
+        latest = before.latest
+        if any(header.leader_epoch > latest for header in headers):
+            epochs = LeaderEpochs(before.entries)
+            for header in headers:
+                if header.leader_epoch > epochs.latest:
+                    epochs.assign(header.leader_epoch, header.base_offset)
+            self.write_epochs(epochs)
+        try:
             self._write(records, headers, headers[0].base_offset, None, now_ms, from_leader=True)
+        except Exception:
+            # The file says it still: the next epoch is written over it, or a start cuts it off at the log's end.
+            self.epochs = before
+            raise
 
     def _write(
         self,
