@@ -6,7 +6,7 @@ import pytest
 
 from odradek.model.cluster import LeaderAndIsr, ReplicaAssignment
 from odradek.model.facts import TopicAssignment
-from odradek.model.ids import BrokerId, ControllerEpoch, LeaderEpoch, PartitionEpoch, TopicPartition
+from odradek.model.ids import BrokerId, ControllerEpoch, LeaderEpoch, PartitionEpoch, TopicId, TopicPartition
 from odradek.sim.checkers.batches import BatchView
 from odradek.sim.checkers.deliveries import check
 from odradek.sim.checkers.history import History, Polled, Sent
@@ -246,9 +246,12 @@ def test_delete_records_that_is_answered_too_early_is_named() -> None:
         world.start()
         world.call(host, create())
         world.run_for(1.0)
-        administration._judge_deleted(T, 0)
-        assert world.let_in == []
-        administration._judge_deleted(T, 1)
+        administration._judge_deleted(T, 0, T)
+        administration._judge_deleted(T, 1, world.topics.named(T, TopicId(bytes(16 * [7]))))
+        assert world.let_in == [], (
+            "of the topic that there is, nothing below 0 is left, and the other is none"
+        )
+        administration._judge_deleted(T, 1, T)
         assert [anomaly.name for anomaly in world.let_in] == ["LowWatermark"] * 3
     finally:
         let_go(world)

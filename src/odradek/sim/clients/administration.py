@@ -365,10 +365,15 @@ class Administration(Operations, Namesakes, OffsetKeeping):
 
     # --- records
 
-    def _judge_deleted(self, partition: TopicPartition, low_watermark: int) -> None:
+    def _judge_deleted(
+        self, partition: TopicPartition, low_watermark: int, asked_of: TopicPartition | None
+    ) -> None:
         """DeleteRecords is answered when every live replica has deleted. Who has restarted may begin where an old checkpoint says,
-        and whom the leader does not know to live it does not wait for: so in a healthy cluster only."""
+        and whom the leader does not know to live it does not wait for: so in a healthy cluster only. `asked_of`: its name in the
+        history when it was asked; the answer may be of a topic that was deleted since, and made again (seed 5366)."""
         world = self.world
+        if asked_of is None or asked_of != world.topics.now(partition):
+            return
         state = world.view(with_batches=False).partitions.get(partition)
         # A leader that was told of the targets alone does not wait for a replica that leaves, in the ISR for one write more.
         if state is None or state.is_moving or not (world.is_everything_healthy() and world.is_ready()):
@@ -472,10 +477,11 @@ class Administration(Operations, Namesakes, OffsetKeeping):
             topics=[delete_records.DeleteRecordsTopic(name=partition.topic, partitions=rows)],
             timeout_ms=2_000,
         )
+        asked_of = self.world.topics.now(partition)
         answer = await (client or self._client).ask(address, request)
         row = answer.topics[0].partitions[0]
         if row.error_code == ErrorCode.NONE:
-            self._judge_deleted(partition, row.low_watermark)
+            self._judge_deleted(partition, row.low_watermark, asked_of)
         return row
 
     async def _list_offsets(self, fault: Fault) -> str:
