@@ -141,7 +141,77 @@ def test_two_logs_of_the_same_topic_are_an_error_that_names_both(tmp_path: Path)
     (error,) = manager.offline_directories.values()
     assert "of the same topic" in error.message and str(paths[0]) in error.message
     assert list(manager.offline_directories) == [str(paths[1])]
-    assert manager.logs[A].log_end_offset == 3
+    with pytest.raises(StorageError, match="either may hold what the other lacks"):
+        manager.get(A)
+    assert manager.is_damaged(A)
+
+
+def test_one_of_two_of_the_same_topic_is_not_all_there_was_to_delete(tmp_path: Path) -> None:
+    """It was said to be gone, and the next start found the other: a log of no replica, which nobody deletes (seed 2930)."""
+    paths = [tmp_path / "1", tmp_path / "2"]
+    holding(paths[0], TOPIC_ID, 3)
+    holding(paths[1], TOPIC_ID, 5)
+    manager = load(paths)
+    with pytest.raises(DirectoryOffline, match="may be back"):
+        manager.delete(A, NOW)
+    assert [name.endswith("-delete") for name in aside(paths[0])] == [True]
+    manager.close({})
+
+    again = load(paths)
+    assert again.offline_directories == {} and again.logs[A].log_end_offset == 5
+    assert again.delete(A, NOW) and not again.delete(A, NOW)
+
+
+def test_one_in_a_directory_that_fails_before_it_is_looked_at_may_come_back_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paths = [tmp_path / "1", tmp_path / "2"]
+    holding(paths[0], TOPIC_ID, 3)
+    holding(paths[1], TOPIC_ID, 5)
+    (paths[1] / "Z-0").mkdir()
+    names = OsDirectory.names
+
+    def names_or_fault(directory: OsDirectory) -> list[str]:
+        if directory.path == str(paths[1] / "Z-0"):
+            raise directory.health.fail(DiskFault("list: Input/output error"))
+        return sorted(names(directory))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(OsDirectory, "names", names_or_fault)
+        manager = load(paths)
+    (error,) = manager.offline_directories.values()
+    assert "Input/output error" in error.message
+    with pytest.raises(DirectoryOffline, match="may be back"):
+        manager.delete(A, NOW)
+
+
+@pytest.mark.parametrize("metadata", [None, b"", b"version: 0\n"])
+def test_one_that_was_never_made_is_in_nobodys_way(tmp_path: Path, metadata: bytes | None) -> None:
+    """Its directory was full, or had failed: the log was made in another one, and the next start refused all that the other held."""
+    paths = [tmp_path / "1", tmp_path / "2"]
+    holding(paths[0], TOPIC_ID, 3)
+    load([paths[1]]).close({})
+    (paths[1] / "a-0").mkdir()
+    if metadata is not None:
+        (paths[1] / "a-0" / checkpoints.PARTITION_METADATA).write_bytes(metadata)
+    manager = load(paths)
+    assert manager.offline_directories == {} and manager.ambiguous == {}
+    log = manager.get(A)
+    assert log is not None and (log.log_end_offset, manager.directory_of(A)) == (3, str(paths[0]))
+    assert [name.endswith("-delete") for name in aside(paths[1])] == [True]
+
+
+def test_an_empty_one_gives_way_to_one_of_the_same_topic_that_is_not(tmp_path: Path) -> None:
+    """The directory failed as the log was made, so it was made in another one, and has been written there since."""
+    paths = [tmp_path / "1", tmp_path / "2"]
+    holding(paths[0], TOPIC_ID, 0)
+    holding(paths[1], TOPIC_ID, 5)
+    manager = load(paths)
+    assert manager.offline_directories == {}
+    log = manager.get(A)
+    assert log is not None and (log.log_end_offset, manager.directory_of(A)) == (5, str(paths[1]))
+    (name,) = aside(paths[0])
+    assert name.endswith("-stray")
 
 
 @pytest.mark.parametrize(("meant", "end"), [(OTHER_ID, 5), (TOPIC_ID, 3)])

@@ -28,6 +28,7 @@ from odradek.sim.observed.markers import MarkerAnswers
 from odradek.sim.plan import Fault, Plan
 from odradek.sim.run import OK, describe, run
 from odradek.sim.scenario import play
+from tests.log.logs import NOW, batch
 from tests.mutants.edit import Edit
 from tests.mutants.patching import applied
 from tests.sim.test_beliefs import T, healthy_world
@@ -334,6 +335,25 @@ def test_a_checkpoint_on_the_disk_of_a_process_that_ends_is_read() -> None:
         assert [(anomaly.name, anomaly.topic_partition) for anomaly in world.let_in] == [
             ("CheckpointHolds", T)
         ]
+
+
+def test_a_log_that_is_to_be_cut_and_is_not_yet_is_flushed_as_far_as_its_checkpoint_says() -> None:
+    with healthy_world() as (world, leader):
+        broker = world.brokers[leader.replicas.broker]
+        logs = leader.replicas.logs
+        directory = next(one for one in logs.directories if one.path == logs.directory_of(T))
+        log = logs.logs[T]
+
+        def append() -> None:
+            log.append_as_leader(memoryview(batch()), leader_epoch=log.epochs.latest, now_ms=NOW)
+
+        append()
+        log.flush()
+        directory.recovery_points.set(T, log.log_end_offset)
+        log.flushed.cut(log.log_end_offset - 1)
+        assert list(checkpoints_hold(_checkpoints(broker))) == []
+        append()
+        assert [anomaly.name for anomaly in checkpoints_hold(_checkpoints(broker))] == ["CheckpointHolds"]
 
 
 def test_each_file_that_says_something_of_a_log_is_read() -> None:

@@ -48,10 +48,14 @@ class LogLoading:
         # Of the logs of one directory, of those too that nobody knows whether to use.
         self._ends: dict[TopicPartition, int] = {}
         self._kept_all = True  # of the same directory, should the life before have been killed
+        self.named: list[TopicPartition] = []  # what lies in the same directory, opened or not
 
     def load_directory(self, directory: LogDirectory, now_ms: int, notes: list[str]) -> bool:
         root = directory.root
+        self.named = []
         names = root.names()
+        parsed = [(name, parse_directory_name(name)) for name in names]
+        self.named = [topic_partition for _, topic_partition in parsed if topic_partition is not None]
         was_clean = checkpoints.CLEAN_SHUTDOWN in names
         if was_clean:
             directory.clean_epoch = checkpoints.read_clean_shutdown(
@@ -66,14 +70,13 @@ class LogLoading:
         directory.read_checkpoints(notes)
         self._ends = {}
         count = 0
-        for name in names:
+        for name, topic_partition in parsed:
             if name.endswith(LEFTOVER_SUFFIXES):
                 if is_unique_name(name, DELETE_SUFFIX):
                     self._retired.found(directory, name, now_ms)
                 elif is_unique_name(name, FUTURE_SUFFIX):
                     self._on_future(directory, name, was_clean)
                 continue
-            topic_partition = parse_directory_name(name)
             if topic_partition is None or not root.is_directory(name):
                 continue
             count += 1
@@ -114,6 +117,12 @@ class LogLoading:
             self._load_log(directory, topic_partition, was_clean, now_ms, notes)
             return
         topic_id = topic_id_in(root, topic_partition)
+        if set(root.child(str(topic_partition)).names()) <= {checkpoints.PARTITION_METADATA}:
+            never_made = DuplicateLog(
+                directory, topic_id, StorageError(f"{topic_partition}: it was never made")
+            )
+            notes.append(self._manager.retire(topic_partition, never_made, DELETE_SUFFIX, now_ms))
+            return
         if first is not None and topic_id_in(first.root, topic_partition) == topic_id:
             here, there = (
                 moves_of(root.child(str(topic_partition))),
@@ -126,6 +135,13 @@ class LogLoading:
                     self._load_log(directory, topic_partition, was_clean, now_ms, notes)
                 notes.append(self._manager.retire(topic_partition, former, STRAY_SUFFIX, now_ms))
                 return
+            if self._holds_nothing(
+                topic_partition
+            ):  # begun in a directory that failed then, and made in this one
+                former = self._hosted.take(topic_partition, first)
+                notes.append(self._manager.retire(topic_partition, former, STRAY_SUFFIX, now_ms))
+                self._load_log(directory, topic_partition, was_clean, now_ms, notes)
+                return
         known = self._hosted.ambiguous.get(topic_partition, ())
         others = [(other.directory, other.topic_id) for other in known]
         if first is not None:
@@ -133,6 +149,8 @@ class LogLoading:
         for other, other_id in others:
             why = why_both_cannot_be(topic_partition, directory.path, topic_id, other.path, other_id)
             if why is not None:
+                if first is not None:  # neither is served, and what its files say is kept
+                    self._hosted.refused.setdefault(topic_partition, StorageError(why))
                 raise root.health.fail(StorageError(why))
         if first is not None:
             self._hosted.ambiguous[topic_partition] = [self._hosted.take(topic_partition, first)]
@@ -149,6 +167,10 @@ class LogLoading:
             f"{topic_partition} is in {directory.path} and in {named}, of different topics: none is served before "
             "the controller has said which is meant"
         )
+
+    def _holds_nothing(self, topic_partition: TopicPartition) -> bool:
+        log = self._hosted.logs.get(topic_partition)
+        return log is not None and log.log_end_offset == 0 and not log.epochs.entries
 
     def _load_log(
         self,

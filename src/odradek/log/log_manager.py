@@ -119,6 +119,8 @@ class LogManager:
                 # Whatever the fault, if only the want of a descriptor: an online directory is one of which every log is known,
                 # and of those that are not an empty one would be begun over the files.
                 directory.root.health.fail(error)
+                # Another directory may have one of that name too: deleted there, it is not gone.
+                directory.may_come_back.update(loading.named)
                 notes.append(f"log directory {directory.path} is offline: {error.message}")
                 continue
             self._loaded.add(directory.path)
