@@ -44,6 +44,7 @@ def unclean(
     at_ms: int = 10,
     stopping: int | None = None,
     broken: int | None = None,
+    may_lose: bool = True,
 ) -> list[str]:
     """1, 2 and 3 are asked until 100, and `ends` is what they hold that answer; then one of them leads. `stopping` stops in order, and
     of `broken` the log directory is offline."""
@@ -52,6 +53,7 @@ def unclean(
         tuple(map(BrokerId, (1, 2, 3))),
         {BrokerId(b): (LeaderEpoch(epoch), Offset(end)) for b, (epoch, end) in ends.items()},
         100,
+        may_lose=may_lose,
     )
     led = SimpleNamespace(leader_and_isr=SimpleNamespace(leader=leader))
     context: Any = ControllerContext(BrokerId(1), ControllerEpoch(1), 1)
@@ -95,4 +97,6 @@ def test_an_unclean_election_before_all_have_answered_or_their_time_is_up_is_nam
     assert unclean(2, two) == ["UncleanIsBest"]
     assert unclean(2, two, at_ms=100) == unclean(2, two, live=(1, 2)) == []
     assert unclean(1, {}, at_ms=100) == [], "nobody has answered"
+    assert unclean(2, {3: (3, 6)}, live=(2,)) == [], "there is no other, and 3 is not waited for"
+    assert unclean(2, {3: (3, 6)}, live=(2,), may_lose=False) == ["UncleanIsBest"], "3 may be back"
     assert unclean(4, two) == [], "a member of the ISR is back"

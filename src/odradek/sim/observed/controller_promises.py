@@ -66,8 +66,9 @@ class ControllerPromises:
 
     def _lost_more(self, context: ControllerContext) -> Iterator[Anomaly]:
         """UncleanIsBest: who is elected from outside the ISR holds the most, by the epoch of the last record and the log end, of those
-        that were asked and may lead; all that are live have answered, or their time was up. Who is stopping in order answers too, and
-        does not lead. A log of which all was deleted names no epoch: then the log ends are compared."""
+        that were asked and may lead; all that are live have answered, or their time was up, or records may be lost and one alone is live,
+        of whom there is nothing to choose (seed 6405). Who is stopping in order answers too, and does not lead. A log of which all was
+        deleted names no epoch: then the log ends are compared."""
         before, self._polls = self._polls, dict(context.polls)
         for partition, poll in before.items():
             stored = context.leaderships.get(partition)
@@ -78,7 +79,8 @@ class ControllerPromises:
                 continue  # a member of the ISR was back, or the topic is gone
             live = [broker for broker in poll.asked if broker in context.brokers]
             silent = [broker for broker in live if broker not in poll.ends]
-            if silent and self._latest_ms < poll.deadline_ms:
+            is_choice = len(live) > 1 or not poll.may_lose
+            if silent and is_choice and self._latest_ms < poll.deadline_ms:
                 yield Anomaly(
                     "UncleanIsBest", partition, f"broker {leader} leads, and {silent} could still answer"
                 )
