@@ -140,6 +140,16 @@ def test_whose_topic_is_deleted_while_it_deletes_records_hears_that_it_is_gone(t
     assert (row.error_code, row.low_watermark) == (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, -1)
 
 
+def test_delete_records_waits_for_no_replica_that_has_left_the_assignment(tmp_path: Path) -> None:
+    """The leader stays, in a new epoch, and nobody else was left to bring the answer about (seed 6644)."""
+    world, asked = deleting_while_one_is_cut_off(tmp_path)
+    world.advance(20)
+    assert not asked.is_answered
+    world.lead(1, isr=(1,), replicas=(1,))
+    row = asked.message.topics[0].partitions[0]
+    assert (row.error_code, row.low_watermark) == (ErrorCode.NONE, 1)
+
+
 def test_delete_records_waits_for_no_replica_that_died_meanwhile(tmp_path: Path) -> None:
     """It is answered when that is told, long before its time is over."""
     world, asked = deleting_while_one_is_cut_off(tmp_path)

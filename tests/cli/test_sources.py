@@ -528,15 +528,27 @@ def test_a_topic_that_metadata_answers_with_an_error_is_unknown_and_not_gone(
     assert (f"topic t is taken as it was: {code.name}" in seen.unknown) != is_gone
 
 
-def test_a_broker_all_of_whose_replicas_are_offline_is_gone_though_it_is_named() -> None:
-    gone, failed = _offline(view([1, 2], t=[([1, 2], [2]), ([2], [2])]))
-    assert (gone, failed) == ({2}, {})
+@pytest.mark.parametrize("is_silent", [True, False])
+def test_a_broker_all_of_whose_replicas_are_offline_is_gone_if_it_is_named_and_silent(
+    monkeypatch: pytest.MonkeyPatch, is_silent: bool
+) -> None:
+    """One that answers has damaged logs alone: it was said to be gone, and the remedy was to start it."""
+    client: Any = object()
+
+    def silent(of: object, brokers: list[int]) -> dict[int, str]:
+        assert of is client and list(brokers) == [2], "nobody else need be asked"
+        return {2: "it does not answer"} if is_silent else {}
+
+    monkeypatch.setattr(sources, "silent_brokers", silent)
+    gone, failed = _offline(client, view([1, 2], t=[([1, 2, 3], [2, 3]), ([2], [2])]))
+    assert (gone, failed) == (({2}, {}) if is_silent else (set(), {2: {tp("t-0"), tp("t-1")}}))
 
 
 def test_a_broker_that_lost_one_directory_lives() -> None:
-    gone, failed = _offline(view([1, 2], t=[([1, 2], [2]), ([2, 1], [])]))
+    nobody: Any = None  # is asked
+    gone, failed = _offline(nobody, view([1, 2], t=[([1, 2], [2]), ([2, 1], [])]))
     assert (gone, failed) == (set(), {2: {tp("t-0")}})
-    assert _offline(view([1], t=[([1, 3], [3])])) == (set(), {}), "3 is not even named"
+    assert _offline(nobody, view([1], t=[([1, 3], [3])])) == (set(), {}), "3 is not even named"
 
 
 def test_what_would_happen_is_asked_of_the_brokers_as_they_are_with_the_directories_they_have_lost() -> None:

@@ -189,7 +189,7 @@ def from_cluster(bootstrap: str) -> Source:
 def source_of(client: "SyncClient", view: "ClusterView", where: str) -> Source:
     unknown = [f"topic {name} is left out: {code.name}" for name, code in sorted(view.errors.items())]
     moving = running_reassignments(client, unknown)
-    gone, failed = _offline(view)
+    gone, failed = _offline(client, view)
     view = view._replace(brokers={b: known for b, known in view.brokers.items() if b not in gone})
     settings, topics, brokers = _configurations(client, view, unknown)
     return Source(
@@ -219,7 +219,7 @@ def refreshed_source(client: "SyncClient", where: str, before: "MetadataLoaded |
         given[CLUSTER_DEFAULT] = {**below, **given.get(CLUSTER_DEFAULT, {})}
         return replace(first, snapshot=replace(first.snapshot, broker_configs=given))
     view = client.cluster()
-    gone, _ = _offline(view)
+    gone, _ = _offline(client, view)
     view = view._replace(brokers={b: known for b, known in view.brokers.items() if b not in gone})
     unknown: list[str] = []
     moving = running_reassignments(client, unknown)
@@ -260,11 +260,13 @@ def _still_moving(view: "ClusterView", before: "MetadataLoaded") -> "dict[TopicP
     }
 
 
-def _offline(view: "ClusterView") -> "tuple[set[int], dict[int, frozenset[TopicPartition]]]":
-    """Brokers that are named and gone, and replicas that a live broker has lost with a log directory (KIP-112).
+def _offline(
+    client: "SyncClient", view: "ClusterView"
+) -> "tuple[set[int], dict[int, frozenset[TopicPartition]]]":
+    """Brokers that are named and gone, and replicas that a live broker has lost with a log directory, or as damaged (KIP-112).
 
-    Metadata names a broker of ours a moment longer than it lives, and calls all its replicas offline. A live broker
-    has at least one that is not: without any log directory it stops.
+    Metadata names a broker of ours a moment longer than it lives, and calls all its replicas offline. So may those of one that
+    lives be, of few replicas: such a one is asked.
     """
     from odradek.model.ids import TopicPartition
 
@@ -277,9 +279,10 @@ def _offline(view: "ClusterView") -> "tuple[set[int], dict[int, frozenset[TopicP
                     lost.setdefault(broker, set()).add(TopicPartition(name, index))
                 else:
                     has_some.add(broker)
-    gone = {broker for broker in lost if broker not in has_some}
+    doubtful = sorted(broker for broker in lost if broker not in has_some and broker in view.brokers)
+    gone = set(silent_brokers(client, doubtful)) if doubtful else set()
     failed = {b: frozenset(found) for b, found in lost.items() if b in view.brokers and b not in gone}
-    return gone & set(view.brokers), failed
+    return gone, failed
 
 
 def running_reassignments(

@@ -231,6 +231,7 @@ class Partition(Replica):
             self._ask_for_flush()
         self._answer_if_under_min_isr()
         self._advance_high_watermark(now_ms)
+        self._outbox.purgatory.wake_key(self.topic_partition)  # DeleteRecords waits for nobody who has left
         self._wake_readers()
 
     def make_follower(self, leadership: LeaderAndIsr, assignment: ReplicaAssignment) -> None:
