@@ -92,7 +92,10 @@ def test_a_failed_disk_is_named() -> None:
     epoch = world.registrations[2].epoch
     lost = {tp("t-0"): ErrorCode.KAFKA_STORAGE_ERROR}
     world.step(LeaderAndIsrAnswered(BrokerId(2), epoch, ErrorCode.NONE, lost))
-    assert "its log directory failed\n         -> mend the disk and restart broker 2" in told(world, "t-0")
+    assert (
+        "its log directory failed, or its log is damaged\n         -> broker 2 has logged which: mend the disk and restart broker 2"
+        in told(world, "t-0")
+    )
 
 
 def test_a_broker_that_is_shutting_down_is_named() -> None:

@@ -186,10 +186,20 @@ def _replica(
         follows = _if_started(starts, topic_partition, broker)
         return Why(condition, False, "not registered", f"start broker {broker}{follows}")
     if topic_partition in context.offline_directories.get(broker, ()):
-        return Why(condition, False, "its log directory failed", f"mend the disk and restart broker {broker}")
+        return why_no_log(broker, condition)
     if broker in context.shutting_down_brokers:
         return Why(condition, False, "shutting down", f"start broker {broker} again once it has stopped")
     return why_older_data(context, topic_partition, broker, condition) or Why(condition, True)
+
+
+def why_no_log(broker: BrokerId, condition: str, also: str = "") -> Why:
+    """Its replica is offline (KIP-112), and which of the two it is only its broker knows."""
+    return Why(
+        condition,
+        False,
+        "its log directory failed, or its log is damaged",
+        f"broker {broker} has logged which: mend the disk and restart broker {broker}{also}",
+    )
 
 
 def why_older_data(

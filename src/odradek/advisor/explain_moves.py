@@ -3,7 +3,15 @@
 Both keep their phase in the context, so the tree is read off it: which step is open, who owes what since when.
 """
 
-from odradek.advisor.explain import LEAVES, Why, and_its_leader, mending, why_leader_leaves, why_older_data
+from odradek.advisor.explain import (
+    LEAVES,
+    Why,
+    and_its_leader,
+    mending,
+    why_leader_leaves,
+    why_no_log,
+    why_older_data,
+)
 from odradek.controller.context import ControllerContext, ReassignmentPhase
 from odradek.controller.states import ReplicaState
 from odradek.model.ids import NO_LEADER, BrokerId, TopicPartition
@@ -115,8 +123,7 @@ def _caught_up(context: ControllerContext, topic_partition: TopicPartition, brok
     if broker in context.shutting_down_brokers:
         return Why(condition, False, LEAVES, f"start broker {broker} again once it has stopped{also}")
     if topic_partition in context.offline_directories.get(broker, ()):
-        help_ = f"mend the disk and restart broker {broker}{also}"
-        return Why(condition, False, "its log directory failed", help_)
+        return why_no_log(broker, condition, also)
     older = why_older_data(context, topic_partition, broker, condition)
     if older is not None:
         return older

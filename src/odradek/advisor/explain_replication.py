@@ -13,6 +13,7 @@ from odradek.advisor.explain import (
     Why,
     and_its_leader,
     why_leader_leaves,
+    why_no_log,
     why_offline,
     why_older_data,
 )
@@ -129,8 +130,7 @@ def _in_sync(
         joins = also or f": it catches up and joins the ISR; if it is lost for good: {lost}"
         return Why(condition, False, "not registered", f"start broker {broker}{joins}")
     if topic_partition in context.offline_directories.get(broker, ()):
-        help_ = f"mend the disk and restart broker {broker}{also}"
-        return Why(condition, False, "its log directory failed", help_)
+        return why_no_log(broker, condition, also)
     if broker in context.shutting_down_brokers:
         return Why(condition, False, LEAVES, f"start broker {broker} again once it has stopped{also}")
     older = why_older_data(context, topic_partition, broker, condition)
