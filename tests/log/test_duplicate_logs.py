@@ -201,6 +201,18 @@ def test_one_that_was_never_made_is_in_nobodys_way(tmp_path: Path, metadata: byt
     assert [name.endswith("-delete") for name in aside(paths[1])] == [True]
 
 
+def test_one_of_which_nothing_is_left_was_made_if_a_checkpoint_speaks_of_it(tmp_path: Path) -> None:
+    paths = [tmp_path / "1", tmp_path / "2"]
+    holding(paths[0], TOPIC_ID, 3)
+    holding(paths[1], TOPIC_ID, 5)
+    for file in (paths[1] / "a-0").iterdir():
+        if file.name != checkpoints.PARTITION_METADATA:
+            file.unlink()
+    manager = load(paths)
+    assert list(manager.offline_directories) == [str(paths[1])] and manager.is_damaged(A)
+    assert aside(paths[1]) == []
+
+
 def test_an_empty_one_gives_way_to_one_of_the_same_topic_that_is_not(tmp_path: Path) -> None:
     """The directory failed as the log was made, so it was made in another one, and has been written there since."""
     paths = [tmp_path / "1", tmp_path / "2"]

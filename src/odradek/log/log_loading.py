@@ -117,7 +117,9 @@ class LogLoading:
             self._load_log(directory, topic_partition, was_clean, now_ms, notes)
             return
         topic_id = topic_id_in(root, topic_partition)
-        if set(root.child(str(topic_partition)).names()) <= {checkpoints.PARTITION_METADATA}:
+        is_flushed = directory.recovery_points.offsets.get(topic_partition, 0) > 0
+        names = set(root.child(str(topic_partition)).names())
+        if not is_flushed and names <= {checkpoints.PARTITION_METADATA}:
             never_made = DuplicateLog(
                 directory, topic_id, StorageError(f"{topic_partition}: it was never made")
             )
