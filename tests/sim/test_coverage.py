@@ -1,6 +1,8 @@
 """What seeds never reach is named, with the reason where somebody gave one."""
 
+import importlib
 from collections.abc import Mapping
+from contextlib import nullcontext
 from fnmatch import fnmatchcase
 from functools import cache
 
@@ -47,6 +49,24 @@ def reached_by(*seeds: int) -> Mapping[str, bytes]:
 
 def entered(seen: Mapping[str, bytes]) -> set[Key]:
     return {key for module in modules().values() for key in module.functions} - set(never_entered(seen))
+
+
+@pytest.mark.parametrize("missing", ["uvloop", "odradek.nowhere"])
+def test_a_library_of_an_extra_that_is_not_installed_is_no_hindrance(
+    monkeypatch: pytest.MonkeyPatch, missing: str
+) -> None:
+    """`--coverage` ended with its traceback where odradek was installed by itself."""
+    really = importlib.import_module
+
+    def imported(name: str) -> object:
+        if name == "odradek.server.uv_loop":
+            raise ModuleNotFoundError(f"No module named {missing!r}", name=missing)
+        return really(name)
+
+    monkeypatch.setattr("odradek.sim.coverage.importlib.import_module", imported)
+    with nullcontext() if missing == "uvloop" else pytest.raises(ModuleNotFoundError):  # noqa: SIM117
+        with watched() as seen:
+            assert any(file.endswith("uv_loop.py") for file in seen)
 
 
 def test_what_was_reached_and_what_was_not_are_told_apart() -> None:
