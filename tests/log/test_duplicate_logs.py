@@ -162,6 +162,26 @@ def test_one_of_two_of_the_same_topic_is_not_all_there_was_to_delete(tmp_path: P
     assert again.delete(A, NOW) and not again.delete(A, NOW)
 
 
+def test_one_that_is_begun_anew_beside_another_of_the_same_topic_is_the_one_in_use_from_then_on(
+    tmp_path: Path,
+) -> None:
+    """Nobody counted on either; else each start would have set aside what was fetched since, and fetched it again."""
+    paths = [tmp_path / "1", tmp_path / "2"]
+    holding(paths[0], TOPIC_ID, 3)
+    holding(paths[1], TOPIC_ID, 5)
+    manager = load(paths)
+    manager.recreate(A, NOW)
+    produce(manager.get_or_create(A, TOPIC_ID, now_ms=NOW), batch())
+    manager.close({A: 1})
+    assert len(aside(paths[0])) == 1
+
+    again = load(paths)
+    log = again.get(A)
+    assert log is not None and (log.log_end_offset, again.directory_of(A)) == (1, str(paths[0]))
+    assert again.offline_directories == {}
+    assert [name.endswith("-stray") for path in paths for name in aside(path)] == [True, True]
+
+
 def test_one_in_a_directory_that_fails_before_it_is_looked_at_may_come_back_too(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -13,6 +13,7 @@ from functools import partial
 from typing import NamedTuple
 
 from odradek.log import checkpoints, log_directory
+from odradek.log.checkpoints import DIRECTORY_MOVES, moves_to_bytes
 from odradek.log.config import LogConfig
 from odradek.log.duplicate_logs import DuplicateLog, pick
 from odradek.log.errors import DirectoryOffline, StorageError, said_again
@@ -22,6 +23,7 @@ from odradek.log.hosted_logs import HostedLogs
 from odradek.log.late_loading import LateLoad, open_of
 from odradek.log.log_checkpoints import LogCheckpoints
 from odradek.log.log_directory import LogDirectory as LogDirectory
+from odradek.log.log_directory import moves_of
 from odradek.log.log_directory import parse_directory_name as parse_directory_name
 from odradek.log.log_loading import LogLoading
 from odradek.log.log_state import LogState
@@ -68,6 +70,8 @@ class LogManager:
             self._hosted.ambiguous,
         )
         self._homes = self._hosted.homes
+        # Of logs that are begun anew while another directory may bring an older one back: as if it had moved from there.
+        self._outlives: dict[TopicPartition, int] = {}
         # Of logs that could not be made, for want of a descriptor, say: where something of them may lie.
         self._begun: dict[TopicPartition, LogDirectory] = {}
         self._loading: set[TopicPartition] = set()  # a thread opens them
@@ -266,6 +270,11 @@ class LogManager:
             directory.forget_former(topic_partition)
             self._begun[topic_partition] = directory
             log = create_log(directory.root, topic_partition, topic_id, config, now_ms=now_ms)
+            if topic_partition in self._outlives:
+                moves = moves_to_bytes(self._outlives[topic_partition])
+                log.directory.replace(DIRECTORY_MOVES, moves, durable=False)
+                log.flushed.name_changed(DIRECTORY_MOVES)
+                del self._outlives[topic_partition]
             self.adopt(topic_partition, directory, log)
             del self._begun[topic_partition]
         elif topic_id != NO_TOPIC_ID:
@@ -315,12 +324,10 @@ class LogManager:
         counts on what is in it. A line that says where it lies.
         """
         assert topic_partition in self.refused
-        return self.retire(
-            topic_partition,
-            self._hosted.take(topic_partition, self._homes[topic_partition]),
-            STRAY_SUFFIX,
-            now_ms,
-        )
+        home = self._homes[topic_partition]
+        if self._that_may_bring_back(topic_partition):
+            self._outlives[topic_partition] = moves_of(home.root.child(str(topic_partition))) + 1
+        return self.retire(topic_partition, self._hosted.take(topic_partition, home), STRAY_SUFFIX, now_ms)
 
     def _log_broken(self, log: LogState, error: StorageError) -> None:
         """May be called from a thread."""
