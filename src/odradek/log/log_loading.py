@@ -170,10 +170,6 @@ class LogLoading:
             "the controller has said which is meant"
         )
 
-    def _holds_nothing(self, topic_partition: TopicPartition) -> bool:
-        log = self._hosted.logs.get(topic_partition)
-        return log is not None and log.log_end_offset == 0 and not log.epochs.entries
-
     def _load_log(
         self,
         directory: LogDirectory,
