@@ -137,9 +137,9 @@ class LogLoading:
                     self._load_log(directory, topic_partition, was_clean, now_ms, notes)
                 notes.append(self._manager.retire(topic_partition, former, STRAY_SUFFIX, now_ms))
                 return
-            if self._holds_nothing(
-                topic_partition
-            ):  # begun in a directory that failed then, and made in this one
+            log = self._hosted.logs.get(topic_partition)
+            if log is not None and log.log_end_offset == 0 and not log.epochs.entries:
+                # Begun in a directory that failed then, and made in this one.
                 former = self._hosted.take(topic_partition, first)
                 notes.append(self._manager.retire(topic_partition, former, STRAY_SUFFIX, now_ms))
                 self._load_log(directory, topic_partition, was_clean, now_ms, notes)
