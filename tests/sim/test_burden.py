@@ -1,5 +1,7 @@
 """What a broker holds and what a turn of it costs: bounded, and found where it is not."""
 
+from dataclasses import replace
+
 import pytest
 
 from odradek.model.ids import BrokerId, TopicPartition
@@ -48,7 +50,7 @@ def held(**changed: object) -> Burden:
             QUIET._replace(unhandled_bytes=1 << 20, unhandled_bytes_anew=1 << 20, unhandled_connections=2),
             "holds 1048576 bytes of requests of 2 connections that it has not handled",
         ),
-        (QUIET._replace(steps=130_001), "entered 130001 functions in one turn of its loop, in a read"),
+        (QUIET._replace(steps=80_001), "entered 80001 functions in one turn of its loop, in a read"),
     ],
 )
 def test_what_is_too_much_is_named(burden: Burden, says: str) -> None:
@@ -151,6 +153,25 @@ def test_a_read_that_brings_thousands_of_requests_is_handled_in_many_turns_and_t
 def test_a_read_that_is_handled_in_one_turn_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connection, "MOST_FRAMES_A_TURN", 1_000_000)
     outcome = run(metered(DEAF, duration_s=4.5))
+    assert outcome.code == CORRECTNESS
+    assert outcome.reason.startswith("BoundedBurden: ")
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [("odradek.sim.world.READ_NS", 0), ("odradek.server.connection.MOST_TURN_NS", 1 << 60)],
+    ids=["of a stopwatch that stands still", "of a broker that does not look at it"],
+)
+def test_fetches_from_many_segments_are_put_off_by_the_stopwatch_and_their_turn_is_found_where_they_are_not(
+    monkeypatch: pytest.MonkeyPatch, broken: tuple[str, int]
+) -> None:
+    plan = metered(DEAF._replace(at_s=2.0), duration_s=3.5)  # later: a fetch reads sixteen segments
+    plan = replace(plan, settings={**plan.settings, "log.segment.bytes": "300"})  # of one batch each
+    outcome = run(plan)
+    assert outcome.code == OK, describe(outcome)
+
+    monkeypatch.setattr(*broken)
+    outcome = run(plan)
     assert outcome.code == CORRECTNESS
     assert outcome.reason.startswith("BoundedBurden: ")
 

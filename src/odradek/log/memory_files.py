@@ -226,6 +226,7 @@ class MemoryDisk:
         self.path = path
         self.capacity_bytes = UNLIMITED
         self.failures = 0  # errors that were injected and came
+        self.reads = 0  # of directories and of files: what each asks of a processor
         self.life = 0
         self.boot = 0
         self.trace: list[str] = []
@@ -435,6 +436,7 @@ class MemoryFile:
     def read_at(self, position: int, size: int) -> bytes:
         directory = self._directory
         disk = directory.disk
+        disk.reads += 1
         if disk._faults or self._life != disk.life:
             try:
                 disk._check("read", self.name, self._life)
@@ -702,6 +704,7 @@ class MemoryDirectory:
     def _begin(self, operation: str, path: str) -> _Node:
         """Nothing is done yet; the operation may fail by request."""
         disk = self.disk
+        disk.reads += 1
         if disk._faults or self.life != disk.life:
             disk._check(operation, path, self.life)
         return disk._node(self._parts)

@@ -24,10 +24,9 @@ MOST_BYTES_BESIDE = 64 << 20
 MOST_LEFT_BEHIND = 2_000
 # Control requests to one broker that wait for an answer to the one before.
 MOST_WAITING_TO_BE_SENT = 200
-# Functions entered in one turn, a quarter of a microsecond each and up: two thirds of the fifty milliseconds a turn may take. The
-# stopwatch of a world stands still in a turn, so that requests of one read are not put off after 10 ms, as by a broker: 4,000 small
-# fetches, read from the disk, are 118,000 (seed 1050).
-MOST_STEPS_OF_A_TURN = 130_000
+# Functions entered in one turn, a quarter of a microsecond each and up: two fifths of the fifty milliseconds a turn may take. Of what
+# one read brings, requests are put off after 10 ms by the stopwatch: fetches from many segments enter 50,000 until then (seeds 500, 1050).
+MOST_STEPS_OF_A_TURN = 80_000
 
 
 class Held(NamedTuple):
