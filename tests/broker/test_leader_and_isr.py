@@ -17,6 +17,7 @@ from odradek.protocol.messages import leader_and_isr as lai
 from odradek.protocol.messages import stop_replica as sr
 from odradek.protocol.messages import update_metadata as um
 from tests.broker.world import T0, TOPIC_ID, World, told
+from tests.log.logs import batch, produce
 
 
 @pytest.mark.behaviour(148)
@@ -123,6 +124,39 @@ def test_logs_of_which_nobody_knows_the_topic_are_deleted_after_an_order_that_na
     assert of_two_topics.stop_replica(1, T0, leader_epoch=EPOCH_DURING_DELETE, delete=True) == ErrorCode.NONE
     of_two_topics.lead(1, isr=(1,), replicas=(1,), is_new=True)
     assert of_two_topics[1].values() == []
+
+
+@pytest.mark.parametrize("holds", [0, 1])
+def test_of_two_logs_of_one_topic_none_leads_unless_the_other_was_never_used(
+    tmp_path: Path, holds: int
+) -> None:
+    """The one in the first directory did, whatever it held: here what was acknowledged lies in the second."""
+    world = World(tmp_path, brokers=(1,), directories="2")
+    world.lead(1, isr=(1,), replicas=(1,), is_new=True)
+    world.produce(1, b"a")
+    world.kill(1)
+    world[1].logs.release()
+    first, second = map(Path, world[1].log_dirs)
+    (first / "t-0").rename(second / "t-0")
+    other = LogManager([OsDirectory.create(str(first))], BrokerSettings({}))
+    other.load(world.now_ms)
+    log = other.get_or_create(T0, TOPIC_ID, now_ms=world.now_ms)
+    for _ in range(holds):
+        produce(log, batch())
+    other.close({})
+
+    world.restart(1)
+
+    world.leadership[T0]["leader_epoch"] = 1
+    assert world.tell_leader(1, T0) == (ErrorCode.KAFKA_STORAGE_ERROR if holds else ErrorCode.NONE)
+    assert world[1].broker.replicas.logs.offline_directories == {}
+    if not holds:
+        assert world[1].values() == [b"a"] and world[1].partition().is_leader
+    assert world.stop_replica(1, T0, leader_epoch=EPOCH_DURING_DELETE, delete=True) == ErrorCode.NONE
+    world.kill(1)
+    world[1].logs.release()
+    world.restart(1)
+    assert T0 not in {*world[1].broker.replicas.logs.logs, *world[1].broker.replicas.logs.ambiguous}
 
 
 def test_logs_that_could_not_be_deleted_are_still_those_of_a_disk_that_is_gone(of_two_topics: World) -> None:

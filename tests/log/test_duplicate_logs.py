@@ -133,117 +133,156 @@ def test_a_controller_that_names_no_topic_id_does_not_say_which(two: list[Path])
     assert aside(two[0]) == aside(two[1]) == []
 
 
-def test_two_logs_of_the_same_topic_are_an_error_that_names_both(tmp_path: Path) -> None:
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+def test_of_two_logs_of_the_same_topic_neither_is_served_and_the_error_names_both(
+    tmp_path: Path, order: tuple[int, int]
+) -> None:
+    """The one in the directory that `log.dirs` names first was, whatever it held, and the other directory was offline with all its
+    logs: a disk that was away while the replica left and was assigned again is enough."""
     paths = [tmp_path / "1", tmp_path / "2"]
     holding(paths[0], TOPIC_ID, 3)
     holding(paths[1], TOPIC_ID, 5)
-    manager = load(paths)
-    (error,) = manager.offline_directories.values()
-    assert "of the same topic" in error.message and str(paths[0]) in error.message
-    assert list(manager.offline_directories) == [str(paths[1])]
-    with pytest.raises(StorageError, match="either may hold what the other lacks"):
-        manager.get(A)
-    assert manager.is_damaged(A)
+    other = load([paths[1]])
+    other.get_or_create(B, TOPIC_ID, now_ms=NOW)
+    other.close({})
 
+    manager = load([paths[number] for number in order])
 
-def test_one_of_two_of_the_same_topic_is_not_all_there_was_to_delete(tmp_path: Path) -> None:
-    """It was said to be gone, and the next start found the other: a log of no replica, which nobody deletes (seed 2930)."""
-    paths = [tmp_path / "1", tmp_path / "2"]
-    holding(paths[0], TOPIC_ID, 3)
-    holding(paths[1], TOPIC_ID, 5)
-    manager = load(paths)
-    with pytest.raises(DirectoryOffline, match="may be back"):
-        manager.delete(A, NOW)
-    assert [name.endswith("-delete") for name in aside(paths[0])] == [True]
+    assert manager.offline_directories == {} and list(manager.logs) == [B]
+    for _ in range(2):
+        with pytest.raises(StorageError, match="of the same topic") as raised:
+            manager.resolve_topic_id(A, TOPIC_ID, NOW)
+        assert all(f"{path} " in raised.value.message or f"{path}," in raised.value.message for path in paths)
+    assert list(manager.logs) == [B] and aside(paths[0]) == aside(paths[1]) == []
     manager.close({})
-
+    (paths[0] / "a-0").rename(tmp_path / "moved away")
     again = load(paths)
-    assert again.offline_directories == {} and again.logs[A].log_end_offset == 5
-    assert again.delete(A, NOW) and not again.delete(A, NOW)
+    assert again.resolve_topic_id(A, TOPIC_ID, NOW) == [] and again.logs[A].log_end_offset == 5
 
 
-def test_one_that_is_begun_anew_beside_another_of_the_same_topic_is_the_one_in_use_from_then_on(
-    tmp_path: Path,
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+def test_of_two_logs_of_the_same_topic_a_replica_that_nobody_counts_on_follows_with_the_longer_one(
+    tmp_path: Path, order: tuple[int, int]
 ) -> None:
-    """Nobody counted on either; else each start would have set aside what was fetched since, and fetched it again."""
+    """It was made anew while a disk was out of `log.dirs`, which is back."""
     paths = [tmp_path / "1", tmp_path / "2"]
     holding(paths[0], TOPIC_ID, 3)
     holding(paths[1], TOPIC_ID, 5)
-    manager = load(paths)
-    manager.recreate(A, NOW)
-    produce(manager.get_or_create(A, TOPIC_ID, now_ms=NOW), batch())
-    manager.close({A: 1})
-    assert len(aside(paths[0])) == 1
-
-    again = load(paths)
-    log = again.get(A)
-    assert log is not None and (log.log_end_offset, again.directory_of(A)) == (1, str(paths[0]))
-    assert again.offline_directories == {}
-    assert [name.endswith("-stray") for path in paths for name in aside(path)] == [True, True]
-
-
-def test_one_in_a_directory_that_fails_before_it_is_looked_at_may_come_back_too(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    paths = [tmp_path / "1", tmp_path / "2"]
-    holding(paths[0], TOPIC_ID, 3)
-    holding(paths[1], TOPIC_ID, 5)
-    (paths[1] / "Z-0").mkdir()
-    names = OsDirectory.names
-
-    def names_or_fault(directory: OsDirectory) -> list[str]:
-        if directory.path == str(paths[1] / "Z-0"):
-            raise directory.health.fail(DiskFault("list: Input/output error"))
-        return sorted(names(directory))
-
-    with monkeypatch.context() as patch:
-        patch.setattr(OsDirectory, "names", names_or_fault)
-        manager = load(paths)
-    (error,) = manager.offline_directories.values()
-    assert "Input/output error" in error.message
-    with pytest.raises(DirectoryOffline, match="may be back"):
-        manager.delete(A, NOW)
-
-
-@pytest.mark.parametrize("metadata", [None, b"", b"version: 0\n"])
-def test_one_that_was_never_made_is_in_nobodys_way(tmp_path: Path, metadata: bytes | None) -> None:
-    """Its directory was full, or had failed: the log was made in another one, and the next start refused all that the other held."""
-    paths = [tmp_path / "1", tmp_path / "2"]
-    holding(paths[0], TOPIC_ID, 3)
-    load([paths[1]]).close({})
-    (paths[1] / "a-0").mkdir()
-    if metadata is not None:
-        (paths[1] / "a-0" / checkpoints.PARTITION_METADATA).write_bytes(metadata)
-    manager = load(paths)
-    assert manager.offline_directories == {} and manager.ambiguous == {}
-    log = manager.get(A)
-    assert log is not None and (log.log_end_offset, manager.directory_of(A)) == (3, str(paths[0]))
-    assert [name.endswith("-delete") for name in aside(paths[1])] == [True]
-
-
-def test_one_of_which_nothing_is_left_was_made_if_a_checkpoint_speaks_of_it(tmp_path: Path) -> None:
-    paths = [tmp_path / "1", tmp_path / "2"]
-    holding(paths[0], TOPIC_ID, 3)
-    holding(paths[1], TOPIC_ID, 5)
-    for file in (paths[1] / "a-0").iterdir():
-        if file.name != checkpoints.PARTITION_METADATA:
-            file.unlink()
-    manager = load(paths)
-    assert list(manager.offline_directories) == [str(paths[1])] and manager.is_damaged(A)
-    assert aside(paths[1]) == []
-
-
-def test_an_empty_one_gives_way_to_one_of_the_same_topic_that_is_not(tmp_path: Path) -> None:
-    """The directory failed as the log was made, so it was made in another one, and has been written there since."""
-    paths = [tmp_path / "1", tmp_path / "2"]
-    holding(paths[0], TOPIC_ID, 0)
-    holding(paths[1], TOPIC_ID, 5)
-    manager = load(paths)
-    assert manager.offline_directories == {}
-    log = manager.get(A)
-    assert log is not None and (log.log_end_offset, manager.directory_of(A)) == (5, str(paths[1]))
+    manager = load([paths[number] for number in order])
+    (line,) = manager.resolve_topic_id(A, TOPIC_ID, NOW, is_counted_on=False)
     (name,) = aside(paths[0])
-    assert name.endswith("-stray")
+    assert name.endswith("-stray") and f"{paths[0]}/{name}" in line and aside(paths[1]) == []
+    assert manager.get_or_create(A, TOPIC_ID, now_ms=NOW).log_end_offset == 5
+
+
+def test_a_longer_log_that_is_damaged_or_on_a_disk_that_failed_is_not_followed_with(tmp_path: Path) -> None:
+    for what in ("damaged", "failed"):
+        paths = [tmp_path / what / "1", tmp_path / what / "2"]
+        for path, count in zip(paths, (5, 3), strict=True):
+            path.mkdir(parents=True)
+            holding(path, TOPIC_ID, count)
+        if what == "damaged":
+            damage(paths)
+        manager = load(paths)
+        if what == "failed":
+            manager.directories[0].root.health.fail(DiskFault("it is on fire"))
+        manager.resolve_topic_id(A, TOPIC_ID, NOW, is_counted_on=False)
+        assert manager.get_or_create(A, TOPIC_ID, now_ms=NOW).log_end_offset == 3
+
+
+def test_of_two_logs_of_the_same_topic_neither_is_deleted_by_whom_it_is_not_named(tmp_path: Path) -> None:
+    """The first was, and the deletion was answered; the other was back with the next start (seed 2930)."""
+    paths = [tmp_path / "1", tmp_path / "2"]
+    for path in paths:
+        holding(path, TOPIC_ID, 3)
+    manager = load(paths)
+    assert manager.delete(A, NOW) and manager.sync_deletions() == {}
+    assert [name.endswith("-stray") for path in paths for name in aside(path)] == [True, True]
+    again = load(paths)
+    assert again.logs == {} and again.ambiguous == {}
+
+
+def test_two_logs_of_the_same_topic_are_no_obstacle_to_another(two: list[Path], tmp_path: Path) -> None:
+    holding(tmp_path / "3", TOPIC_ID, 2)
+    manager = load([*two, tmp_path / "3"])
+    with pytest.raises(StorageError, match="of the same topic"):
+        manager.resolve_topic_id(A, TOPIC_ID, NOW)
+    assert len(manager.resolve_topic_id(A, OTHER_ID, NOW)) == 2
+    assert manager.logs[A].log_end_offset == 5
+
+
+BEGUN = {
+    "an empty partition.metadata": lambda path: (path / "partition.metadata").write_bytes(b""),
+    "an empty segment": lambda path: (path / "00000000000000000000.log").write_bytes(b""),
+    "nothing": lambda path: None,
+}
+
+
+@pytest.mark.parametrize("begun", list(BEGUN))
+def test_of_two_logs_of_the_same_topic_one_that_was_never_used_gives_way(begun: str, tmp_path: Path) -> None:
+    """The disk failed as it was to be made, and it was made on another. With the first disk that one was offline."""
+    for number, order in enumerate(((0, 1), (1, 0))):
+        paths = [tmp_path / f"{begun} {number}" / name for name in ("1", "2")]
+        for path in paths:
+            path.mkdir(parents=True)
+        holding(paths[1], TOPIC_ID if begun == "an empty segment" else NO_TOPIC_ID, 5)
+        (paths[0] / "a-0").mkdir()
+        BEGUN[begun](paths[0] / "a-0")
+        if begun == "an empty segment":
+            metadata = (paths[1] / "a-0" / checkpoints.PARTITION_METADATA).read_bytes()
+            (paths[0] / "a-0" / checkpoints.PARTITION_METADATA).write_bytes(metadata)
+
+        manager = load([paths[number] for number in order])
+
+        assert manager.offline_directories == {} and manager.ambiguous == {}
+        assert manager.logs[A].log_end_offset == 5 and manager.directory_of(A) == str(paths[1])
+        (name,) = aside(paths[0])
+        assert name.endswith("-stray") and aside(paths[1]) == []
+        (line,) = [note for note in manager.report.notes if name in note]  # type: ignore[attr-defined]
+        assert "it was never used" in line
+        assert manager.delete(A, NOW) and load(paths).logs == {}
+
+
+def test_of_two_logs_that_were_never_made_one_gives_way(tmp_path: Path) -> None:
+    """One disk failed and the other had no descriptor, and then the process was killed (seed 2930): a directory was offline."""
+    paths = [tmp_path / "1", tmp_path / "2"]
+    for path in paths:
+        (path / "a-0").mkdir(parents=True)
+        (path / "a-0" / checkpoints.PARTITION_METADATA).write_bytes(b"")
+    manager = load(paths)
+    assert manager.offline_directories == {} and manager.directory_of(A) == str(paths[0])
+    assert manager.resolve_topic_id(A, TOPIC_ID, NOW) == []
+    assert manager.get_or_create(A, TOPIC_ID, now_ms=NOW).topic_id == TOPIC_ID
+    assert manager.delete(A, NOW) and load(paths).logs == {}
+
+
+def emptied(path: Path) -> None:
+    for name in path.iterdir():
+        if name.name != checkpoints.PARTITION_METADATA:
+            name.unlink()
+
+
+USED = {
+    "it goes on at an offset": lambda path: (path / "00000000000000000003.log").write_bytes(b""),
+    "a compaction was cut short": lambda path: (path / "00000000000000000000.log.swap").write_bytes(b"?"),
+    "it knows a leader epoch": lambda path: (path / checkpoints.LEADER_EPOCHS).write_bytes(b"0\n1\n4 0\n"),
+}
+
+
+@pytest.mark.parametrize("used", list(USED))
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+def test_a_log_without_records_that_may_have_been_in_use_gives_way_to_no_other(
+    used: str, order: tuple[int, int], tmp_path: Path
+) -> None:
+    """Where it went on at an offset, the other would give offsets away a second time."""
+    paths = [tmp_path / "1", tmp_path / "2"]
+    for path in paths:
+        holding(path, TOPIC_ID, 3)
+    emptied(paths[0] / "a-0")
+    USED[used](paths[0] / "a-0")
+    manager = load([paths[number] for number in order])
+    assert manager.logs == {} and len(manager.ambiguous[A]) == 2
+    assert aside(paths[0]) == aside(paths[1]) == []
 
 
 @pytest.mark.parametrize(("meant", "end"), [(OTHER_ID, 5), (TOPIC_ID, 3)])
@@ -258,12 +297,14 @@ def test_one_that_does_not_say_whose_it_is_gives_way_to_the_one_that_does(
     assert (log.log_end_offset, log.topic_id) == (end, meant)
 
 
-def test_two_logs_of_which_neither_says_whose_it_is_are_an_error(two: list[Path]) -> None:
+def test_of_two_logs_of_which_neither_says_whose_it_is_neither_is_served(two: list[Path]) -> None:
     for path in two:
         (path / "a-0" / checkpoints.PARTITION_METADATA).unlink()
     manager = load(two)
-    (error,) = manager.offline_directories.values()
-    assert "neither says" in error.message
+    for is_counted_on in (True, False):  # an older topic may have led in the same epochs
+        with pytest.raises(StorageError, match="neither says"):
+            manager.resolve_topic_id(A, TOPIC_ID, NOW, is_counted_on=is_counted_on)
+    assert manager.offline_directories == {} and manager.logs == {}
 
 
 def test_three_directories_hold_logs_of_three_topics(two: list[Path], tmp_path: Path) -> None:
@@ -405,6 +446,33 @@ def test_a_damaged_one_on_a_disk_that_fails_later_is_no_obstacle_either(
     assert list(manager.offline_directories) == [str(two[0])]
     log = manager.get_or_create(A, OTHER_ID, now_ms=NOW)
     assert (log.log_end_offset, manager.directory_of(A)) == (5, str(two[1]))
+
+
+@pytest.mark.parametrize("name", ["a-0", "b-0", "A-0"])
+def test_nothing_is_said_to_be_deleted_of_which_a_disk_that_failed_at_the_start_has_another(
+    two: list[Path], monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """Its names were read by then, and the one that was not opened was back with it."""
+    (two[1] / name).mkdir(exist_ok=True)
+    names = OsDirectory.names
+
+    def names_or_fault(directory: OsDirectory) -> list[str]:
+        if directory.path == str(two[1] / name):
+            raise directory.health.fail(DiskFault("list: Input/output error"))
+        return names(directory)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(OsDirectory, "names", names_or_fault)
+        manager = load(two)
+    assert list(manager.offline_directories) == [str(two[1])]
+    manager.resolve_topic_id(A, TOPIC_ID, NOW)
+    assert manager.get_or_create(A, TOPIC_ID, now_ms=NOW).log_end_offset == 3
+    for _ in range(2):
+        with pytest.raises(DirectoryOffline):
+            manager.delete(A, NOW)
+    assert len(aside(two[0])) == 1
+    again = load(two)
+    assert again.delete(A, NOW) and A not in load(two).logs
 
 
 def test_nothing_is_said_to_be_deleted_that_lies_on_a_disk_that_is_away(tmp_path: Path) -> None:

@@ -61,7 +61,7 @@ class DamagedLogs:
         fault, home = self._logs.refused[topic_partition], self._logs.directory_of(topic_partition)
         if self._found_in.get(topic_partition) == self._broker_epoch():
             return False  # the controller has not heard of our new incarnation yet
-        if not self._is_out(told.leader, told.isr):
+        if not self.is_out(told.leader, told.isr):
             self._declined[topic_partition] = told.leader_epoch
             self._effects.append(
                 LogLine(
@@ -100,7 +100,7 @@ class DamagedLogs:
             if (
                 known is not None
                 and self.broker in known.replicas
-                and self._is_out(known.leader, known.isr)
+                and self.is_out(known.leader, known.isr)
                 and known.leader_epoch > declined_at
                 and self.is_on_a_good_disk(topic_partition)
             ):
@@ -109,5 +109,6 @@ class DamagedLogs:
                     RegisterAgain(f"{topic_partition} is damaged here, and broker {known.leader} leads it")
                 )
 
-    def _is_out(self, leader: int, isr: Iterable[int]) -> bool:
+    def is_out(self, leader: int, isr: Iterable[int]) -> bool:
+        """Nobody counts on what this replica holds."""
         return leader >= 0 and leader != self.broker and self.broker not in isr

@@ -205,7 +205,13 @@ class ReplicaManager:
             topic_partition = leadership.topic_partition
             try:
                 if topic_partition not in self.partitions:
-                    set_aside = self.logs.resolve_topic_id(topic_partition, leadership.topic_id, now_ms)
+                    state = leadership.leader_and_isr
+                    set_aside = self.logs.resolve_topic_id(
+                        topic_partition,
+                        leadership.topic_id,
+                        now_ms,
+                        is_counted_on=not self.damaged.is_out(state.leader, state.isr),
+                    )
                     if set_aside:  # and offline perhaps: nobody knew which topic was meant, or it was damaged
                         self._effects += [LogLine("warning", line) for line in set_aside]
                         self.offline.pop(topic_partition, None)

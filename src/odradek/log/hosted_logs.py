@@ -21,7 +21,7 @@ class HostedLogs:
         self.homes = Homes()
         # Logs on a good disk that cannot be used: a request for one is answered with its error.
         self.refused: dict[TopicPartition, StorageError] = {}
-        # Of different topics, in different directories: none is served before the controller says which is meant.
+        # In different directories, of different topics or not: none is served before the controller says which is meant.
         self.ambiguous: dict[TopicPartition, list[DuplicateLog]] = {}
 
     def get(self, topic_partition: TopicPartition) -> PartitionLog | None:

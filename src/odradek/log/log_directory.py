@@ -40,8 +40,8 @@ class LogDirectory:
         self._checkpoints = (self.recovery_points, self.log_starts, self.high_watermarks, self.cleaned_to)
         self.log_count = 0  # see `Homes`
         self.unsynced_deletions: list[TopicPartition] = []  # renamed, and a power cut may take that back
-        # Should this directory fail, logs of these may be back with it: those, what could not be renamed, and a copy that had just
-        # arrived.
+        # Should this directory fail, logs of these may be back with it: those, what could not be renamed, a copy that had just
+        # arrived, and what lies here where it failed before all of that was opened.
         self.may_come_back: set[TopicPartition] = set()
 
     @property

@@ -1,10 +1,10 @@
 """Opening the logs of a log directory at the start of a broker, and what to make of two of one name."""
 
 from collections.abc import Callable
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from odradek.log import checkpoints
-from odradek.log.duplicate_logs import DuplicateLog, topic_id_in, why_both_cannot_be
+from odradek.log.duplicate_logs import DuplicateLog, topic_id_in, was_never_used
 from odradek.log.errors import StorageError, to_be_kept
 from odradek.log.hosted_logs import HostedLogs
 from odradek.log.log_directory import FUTURE_SUFFIX, LogDirectory, moves_of, parse_directory_name
@@ -32,6 +32,18 @@ class Opens(Protocol):
     ) -> str: ...
 
 
+class _Claim(NamedTuple):
+    """Of two logs of one topic the one with the larger is meant: see `future_logs` and `duplicate_logs`."""
+
+    moves: int
+    was_used: bool
+
+
+def _claim(directory: LogDirectory, topic_partition: TopicPartition) -> _Claim:
+    own = directory.root.child(str(topic_partition))
+    return _Claim(moves_of(own), not was_never_used(own))
+
+
 class LogLoading:
     def __init__(
         self,
@@ -48,14 +60,10 @@ class LogLoading:
         # Of the logs of one directory, of those too that nobody knows whether to use.
         self._ends: dict[TopicPartition, int] = {}
         self._kept_all = True  # of the same directory, should the life before have been killed
-        self.named: list[TopicPartition] = []  # what lies in the same directory, opened or not
 
     def load_directory(self, directory: LogDirectory, now_ms: int, notes: list[str]) -> bool:
         root = directory.root
-        self.named = []
         names = root.names()
-        parsed = [(name, parse_directory_name(name)) for name in names]
-        self.named = [topic_partition for _, topic_partition in parsed if topic_partition is not None]
         was_clean = checkpoints.CLEAN_SHUTDOWN in names
         if was_clean:
             directory.clean_epoch = checkpoints.read_clean_shutdown(
@@ -69,21 +77,12 @@ class LogLoading:
         self._kept_all = directory.high_watermarks.is_marked()
         directory.read_checkpoints(notes)
         self._ends = {}
-        count = 0
-        for name, topic_partition in parsed:
-            if name.endswith(LEFTOVER_SUFFIXES):
-                if is_unique_name(name, DELETE_SUFFIX):
-                    self._retired.found(directory, name, now_ms)
-                elif is_unique_name(name, FUTURE_SUFFIX):
-                    self._on_future(directory, name, was_clean)
-                continue
-            if topic_partition is None or not root.is_directory(name):
-                continue
-            count += 1
-            if topic_partition in self._hosted.homes or topic_partition in self._hosted.ambiguous:
-                self._load_duplicate(directory, topic_partition, was_clean, now_ms, notes)
-                continue
-            self._load_log(directory, topic_partition, was_clean, now_ms, notes)
+        try:
+            count = self._load_logs(directory, names, was_clean, now_ms, notes)
+        except StorageError:
+            # What was not opened is here all the same, beside the log of that name in another directory perhaps.
+            directory.may_come_back.update(filter(None, map(parse_directory_name, names)))
+            raise
         self._kept_all &= directory.ends_are_known(self._ends)
         if (
             not was_clean
@@ -96,6 +95,28 @@ class LogLoading:
                 f"log directory {directory.path}: broker epoch {note.broker_epoch} was killed, and the kernel has kept all that it wrote"
             )
         return was_clean
+
+    def _load_logs(
+        self, directory: LogDirectory, names: list[str], was_clean: bool, now_ms: int, notes: list[str]
+    ) -> int:
+        """How many there are."""
+        count = 0
+        for name in names:
+            if name.endswith(LEFTOVER_SUFFIXES):
+                if is_unique_name(name, DELETE_SUFFIX):
+                    self._retired.found(directory, name, now_ms)
+                elif is_unique_name(name, FUTURE_SUFFIX):
+                    self._on_future(directory, name, was_clean)
+                continue
+            topic_partition = parse_directory_name(name)
+            if topic_partition is None or not directory.root.is_directory(name):
+                continue
+            count += 1
+            if topic_partition in self._hosted.homes or topic_partition in self._hosted.ambiguous:
+                self._load_duplicate(directory, topic_partition, was_clean, now_ms, notes)
+                continue
+            self._load_log(directory, topic_partition, was_clean, now_ms, notes)
+        return count
 
     def _load_duplicate(
         self,
@@ -117,45 +138,20 @@ class LogLoading:
             self._load_log(directory, topic_partition, was_clean, now_ms, notes)
             return
         topic_id = topic_id_in(root, topic_partition)
-        is_flushed = directory.recovery_points.offsets.get(topic_partition, 0) > 0
-        names = set(root.child(str(topic_partition)).names())
-        if not is_flushed and names <= {checkpoints.PARTITION_METADATA}:
-            never_made = DuplicateLog(
-                directory, topic_id, StorageError(f"{topic_partition}: it was never made")
-            )
-            notes.append(self._manager.retire(topic_partition, never_made, DELETE_SUFFIX, now_ms))
-            return
         if first is not None and topic_id_in(first.root, topic_partition) == topic_id:
-            here, there = (
-                moves_of(root.child(str(topic_partition))),
-                moves_of(first.root.child(str(topic_partition))),
-            )
-            if here != there:  # a crash, or a failed disk, in the moment in which it moved: see `future_logs`
-                former = DuplicateLog(directory, topic_id, StorageError(f"{topic_partition} has moved"))
+            here, there = _claim(directory, topic_partition), _claim(first, topic_partition)
+            if here != there or not here.was_used:
+                why = "it has moved" if here.moves != there.moves else "it was never used"
+                former = DuplicateLog(directory, topic_id, StorageError(f"{topic_partition}: {why}"))
                 if here > there:
                     former = self._hosted.take(topic_partition, first)
                     self._load_log(directory, topic_partition, was_clean, now_ms, notes)
-                notes.append(self._manager.retire(topic_partition, former, STRAY_SUFFIX, now_ms))
+                line = self._manager.retire(topic_partition, former, STRAY_SUFFIX, now_ms)
+                notes.append(f"{line}, for {why}")
                 return
-            log = self._hosted.logs.get(topic_partition)
-            if log is not None and log.log_end_offset == 0 and not log.epochs.entries:
-                # Begun in a directory that failed then, and made in this one.
-                former = self._hosted.take(topic_partition, first)
-                notes.append(self._manager.retire(topic_partition, former, STRAY_SUFFIX, now_ms))
-                self._load_log(directory, topic_partition, was_clean, now_ms, notes)
-                return
-        known = self._hosted.ambiguous.get(topic_partition, ())
-        others = [(other.directory, other.topic_id) for other in known]
-        if first is not None:
-            others.append((first, topic_id_in(first.root, topic_partition)))
-        for other, other_id in others:
-            why = why_both_cannot_be(topic_partition, directory.path, topic_id, other.path, other_id)
-            if why is not None:
-                if first is not None:  # neither is served, and what its files say is kept
-                    self._hosted.refused.setdefault(topic_partition, StorageError(why))
-                raise root.health.fail(StorageError(why))
         if first is not None:
             self._hosted.ambiguous[topic_partition] = [self._hosted.take(topic_partition, first)]
+        others = [other.directory.path for other in self._hosted.ambiguous[topic_partition]]
         try:
             self._load_log(directory, topic_partition, was_clean, now_ms, notes)
             found = self._hosted.take(topic_partition, directory)
@@ -164,10 +160,9 @@ class LogLoading:
             self._hosted.refused.pop(topic_partition, None)
             raise
         self._hosted.ambiguous[topic_partition].append(found)
-        named = " and in ".join(other.path for other, _ in others)
         notes.append(
-            f"{topic_partition} is in {directory.path} and in {named}, of different topics: none is served before "
-            "the controller has said which is meant"
+            f"{topic_partition} is in {directory.path} and in {' and in '.join(others)}: none is served before the controller has "
+            "said which topic is meant"
         )
 
     def _load_log(

@@ -13,7 +13,6 @@ from functools import partial
 from typing import NamedTuple
 
 from odradek.log import checkpoints, log_directory
-from odradek.log.checkpoints import DIRECTORY_MOVES, moves_to_bytes
 from odradek.log.config import LogConfig
 from odradek.log.duplicate_logs import DuplicateLog, pick
 from odradek.log.errors import DirectoryOffline, StorageError, said_again
@@ -23,7 +22,6 @@ from odradek.log.hosted_logs import HostedLogs
 from odradek.log.late_loading import LateLoad, open_of
 from odradek.log.log_checkpoints import LogCheckpoints
 from odradek.log.log_directory import LogDirectory as LogDirectory
-from odradek.log.log_directory import moves_of
 from odradek.log.log_directory import parse_directory_name as parse_directory_name
 from odradek.log.log_loading import LogLoading
 from odradek.log.log_state import LogState
@@ -70,8 +68,6 @@ class LogManager:
             self._hosted.ambiguous,
         )
         self._homes = self._hosted.homes
-        # Of logs that are begun anew while another directory may bring an older one back: as if it had moved from there.
-        self._outlives: dict[TopicPartition, int] = {}
         # Of logs that could not be made, for want of a descriptor, say: where something of them may lie.
         self._begun: dict[TopicPartition, LogDirectory] = {}
         self._loading: set[TopicPartition] = set()  # a thread opens them
@@ -123,8 +119,6 @@ class LogManager:
                 # Whatever the fault, if only the want of a descriptor: an online directory is one of which every log is known,
                 # and of those that are not an empty one would be begun over the files.
                 directory.root.health.fail(error)
-                # Another directory may have one of that name too: deleted there, it is not gone.
-                directory.may_come_back.update(loading.named)
                 notes.append(f"log directory {directory.path} is offline: {error.message}")
                 continue
             self._loaded.add(directory.path)
@@ -270,11 +264,6 @@ class LogManager:
             directory.forget_former(topic_partition)
             self._begun[topic_partition] = directory
             log = create_log(directory.root, topic_partition, topic_id, config, now_ms=now_ms)
-            if topic_partition in self._outlives:
-                moves = moves_to_bytes(self._outlives[topic_partition])
-                log.directory.replace(DIRECTORY_MOVES, moves, durable=False)
-                log.flushed.name_changed(DIRECTORY_MOVES)
-                del self._outlives[topic_partition]
             self.adopt(topic_partition, directory, log)
             del self._begun[topic_partition]
         elif topic_id != NO_TOPIC_ID:
@@ -286,12 +275,15 @@ class LogManager:
         never_made = DuplicateLog(begun, NO_TOPIC_ID, StorageError(f"{topic_partition}: it was never made"))
         self.retire(topic_partition, never_made, DELETE_SUFFIX, now_ms)
 
-    def resolve_topic_id(self, topic_partition: TopicPartition, topic_id: TopicId, now_ms: int) -> list[str]:
+    def resolve_topic_id(
+        self, topic_partition: TopicPartition, topic_id: TopicId, now_ms: int, *, is_counted_on: bool = True
+    ) -> list[str]:
         """The controller means this topic by that name: logs of others are strays. A line for each set aside.
 
         Before the partition is hosted. Of one that is hosted the controller meant that log already in this life of
         the broker, and what says otherwise may be late (INCONSISTENT_TOPIC_ID). StorageError where several are here
-        and it does not say which topic it means.
+        and it does not say which topic it means, or two are of that one. `is_counted_on`: this replica may be the only one
+        that has all that is committed, and it is not enough to follow.
         """
         self._refuse_while_it_is_opened(topic_partition)
         duplicates = self.ambiguous.get(topic_partition)
@@ -306,11 +298,9 @@ class LogManager:
             duplicates = [self._hosted.take(topic_partition, home)]
         elif topic_id == NO_TOPIC_ID:
             paths = " and in ".join(duplicate.directory.path for duplicate in duplicates)
-            raise StorageError(
-                f"{topic_partition} is in {paths}, of different topics, and the controller names no topic id"
-            )
+            raise StorageError(f"{topic_partition} is in {paths}, and the controller names no topic id")
+        found, strays = pick(topic_partition, duplicates, topic_id, is_counted_on=is_counted_on)
         self.ambiguous.pop(topic_partition, None)
-        found, strays = pick(duplicates, topic_id)
         if found is not None:
             if isinstance(found.log, StorageError):
                 self._hosted.refuse(topic_partition, found.directory, found.log)
@@ -324,10 +314,12 @@ class LogManager:
         counts on what is in it. A line that says where it lies.
         """
         assert topic_partition in self.refused
-        home = self._homes[topic_partition]
-        if self._that_may_bring_back(topic_partition):
-            self._outlives[topic_partition] = moves_of(home.root.child(str(topic_partition))) + 1
-        return self.retire(topic_partition, self._hosted.take(topic_partition, home), STRAY_SUFFIX, now_ms)
+        return self.retire(
+            topic_partition,
+            self._hosted.take(topic_partition, self._homes[topic_partition]),
+            STRAY_SUFFIX,
+            now_ms,
+        )
 
     def _log_broken(self, log: LogState, error: StorageError) -> None:
         """May be called from a thread."""

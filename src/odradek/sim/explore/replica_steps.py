@@ -470,7 +470,9 @@ class _Logs:
         self.logs = {TP: self.log}
         self.mark = value.high_watermark
 
-    def resolve_topic_id(self, topic_partition: object, topic_id: object, now_ms: int) -> list[str]:
+    def resolve_topic_id(
+        self, topic_partition: object, topic_id: object, now_ms: int, *, is_counted_on: bool
+    ) -> list[str]:
         return []  # nothing of another topic
 
     def config_of(self, topic: object) -> object:
