@@ -11,7 +11,6 @@ from odradek.log import truncation
 from odradek.log.errors import StorageError
 from odradek.log.files import File
 from odradek.log.indexes import MAX_RELATIVE_OFFSET
-from odradek.log.leader_epochs import LeaderEpochs
 from odradek.log.log_state import PRODUCER_MARK_BYTES, LogState
 from odradek.log.steps import all_at_once
 from odradek.log.validation import STALE_CRC, leader_batches, recompressed
@@ -242,14 +241,10 @@ class AppendableLog(LogState):
         if not headers:
             return
         before = self.epochs
-        latest = before.latest
-        if any(header.leader_epoch > latest for header in headers):
-            epochs = LeaderEpochs(before.entries)
-            for header in headers:
-                if header.leader_epoch > epochs.latest:
-                    epochs.assign(header.leader_epoch, header.base_offset)
-            self.write_epochs(epochs)
         try:
+            for header in headers:
+                if header.leader_epoch > self.epochs.latest:
+                    self.assign_epoch(header.leader_epoch, header.base_offset)
             self._write(records, headers, headers[0].base_offset, None, now_ms, from_leader=True)
         except Exception:
             # The file says it still: the next epoch is written over it, or a start cuts it off at the log's end.
